@@ -1,0 +1,102 @@
+package admission
+
+// A Directory says which pool key has which slot of the pool's record table, and under which generation.
+//
+// A slot changes hands so that no two keys ever use it at once and no key ever has two: first the slot's record is
+// retired at the old entry's generation, which succeeds only if it is idle and stops everybody who still goes by the
+// old entry; then the directory's entry is replaced by one of a new generation, in a compare-and-swap against the
+// directory that was read before the record was retired; then the new key's first operation takes the retired record
+// over, since its generation is newer. Who finds its slot retired or taken looks its key up again, and if the entry is
+// still its own, renews it under a new generation in the same way.
+type Directory struct {
+	gen     uint32
+	entries []entry // index: slot
+}
+
+type entry struct {
+	gen  uint32
+	name string
+}
+
+const directoryVersion = 1
+
+// A Place is a key's slot and the generation it has it under.
+type Place struct {
+	Slot int
+	Gen  uint32
+}
+
+// Decode reads a directory. Bytes of another version are an empty directory.
+func (d *Directory) Decode(b []byte) {
+	d.gen, d.entries = 0, d.entries[:0]
+	if len(b) < 5 || b[0] != directoryVersion {
+		return
+	}
+	d.gen = get32(b[1:])
+	for b = b[5:]; len(b) >= 5 && len(b) >= 5+int(b[4]); b = b[5+int(b[4]):] {
+		d.entries = append(d.entries, entry{gen: get32(b), name: string(b[5 : 5+int(b[4])])})
+	}
+}
+
+// Append encodes the directory behind dst.
+func (d *Directory) Append(dst []byte) []byte {
+	var head [5]byte
+	head[0] = directoryVersion
+	put32(head[1:], d.gen)
+	dst = append(dst, head[:]...)
+	for i := range d.entries {
+		var b [5]byte
+		put32(b[:], d.entries[i].gen)
+		b[4] = byte(len(d.entries[i].name))
+		dst = append(append(dst, b[:]...), d.entries[i].name...)
+	}
+	return dst
+}
+
+// Len is the number of slots in use, by living keys and idle ones alike.
+func (d *Directory) Len() int { return len(d.entries) }
+
+// At is the name and place of the key in a slot.
+func (d *Directory) At(slot int) (name string, p Place) {
+	return d.entries[slot].name, Place{Slot: slot, Gen: d.entries[slot].gen}
+}
+
+// Lookup finds a key's place.
+func (d *Directory) Lookup(name string) (Place, bool) {
+	for i := range d.entries {
+		if d.entries[i].name == name {
+			return Place{Slot: i, Gen: d.entries[i].gen}, true
+		}
+	}
+	return Place{}, false
+}
+
+// Add gives a key a slot of its own that nobody had before.
+func (d *Directory) Add(name string) Place {
+	d.entries = append(d.entries, entry{})
+	return d.Assign(len(d.entries)-1, name)
+}
+
+// Assign gives a slot, whose record has been retired, to a key under a new generation.
+func (d *Directory) Assign(slot int, name string) Place {
+	d.gen++
+	d.entries[slot] = entry{gen: d.gen, name: name}
+	return Place{Slot: slot, Gen: d.gen}
+}
+
+// Vacate takes a slot away from its key without giving it to another: the key is in the directory no more.
+func (d *Directory) Vacate(slot int) { d.Assign(slot, "") }
+
+// Strangers is the number of keys that the pool's configuration doesn't name: those that max_keys bounds.
+func (d *Directory) Strangers(p *Pool) int {
+	n := 0
+	for i := range d.entries {
+		if _, configured := p.Keys[d.entries[i].name]; !configured {
+			n++
+		}
+	}
+	return n
+}
+
+// Newest raises the generation count to at least gen, so that the next Assign is newer than a record that was found.
+func (d *Directory) Newest(gen uint32) { d.gen = max(d.gen, gen) }

@@ -1,0 +1,340 @@
+package admission
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+func TestRouteParse(t *testing.T) {
+	for _, c := range []struct {
+		pattern string
+		want    Route
+	}{
+		{"/chat/completions", Route{"", []string{"chat", "completions"}, -1, "", "/chat/completions"}},
+		{"POST /chat/completions", Route{"POST", []string{"chat", "completions"}, -1, "", "POST /chat/completions"}},
+		{"post /Chat", Route{"POST", []string{"Chat"}, -1, "", "POST /Chat"}},
+		{"POST /messages:3@messages", Route{"POST", []string{"messages"}, 3, "messages", "@messages"}},
+		{"/messages@m", Route{"", []string{"messages"}, -1, "m", "@m"}},
+		{"/messages:0", Route{"", []string{"messages"}, 0, "", "/messages"}},
+		{"/messages:1000000", Route{"", []string{"messages"}, 1000000, "", "/messages"}},
+		{"POST /models/*:streamGenerateContent", Route{"POST", []string{"models", "*:streamGenerateContent"}, -1, "", "POST /models/*:streamGenerateContent"}},
+		{"POST /models/*:generate:7@g", Route{"POST", []string{"models", "*:generate"}, 7, "g", "@g"}},
+		{"/a:5/b", Route{"", []string{"a:5", "b"}, -1, "", "/a:5/b"}},
+		{"/a@x/b", Route{"", []string{"a@x", "b"}, -1, "", "/a@x/b"}},
+		{"/*", Route{"", []string{"*"}, -1, "", "/*"}},
+	} {
+		require.Equal(t, []Route{c.want}, routesOf(t, c.pattern).Routes, c.pattern)
+	}
+}
+
+func TestRouteRefusals(t *testing.T) {
+	const limit = ` has no limit after ':' (want 0 to 1000000)`
+	const group = ` has no good group after '@' (want letters, digits, '_', '-' and '.')`
+	for _, c := range []struct{ routes, want string }{
+		{`"/a"`, `routes: "/a" is not an array`},
+		{`[5]`, `routes[0]: 5 is not a string`},
+		{`[""]`, `routes[0]: "" is empty`},
+		{`["POST chat/completions"]`, `routes[0]: "POST chat/completions" has no path that begins with '/'`},
+		{`["chat/completions"]`, `routes[0]: "chat/completions" has no path that begins with '/'`},
+		{`["POST"]`, `routes[0]: "POST" has no path that begins with '/'`},
+		{`["P@ST /a"]`, `routes[0]: "P@ST /a" begins with no method (want e.g. "POST /chat/completions")`},
+		{`[" /a"]`, `routes[0]: " /a" begins with no method (want e.g. "POST /chat/completions")`},
+		{`["POST  /a"]`, `routes[0]: "POST  /a" has no path that begins with '/'`},
+		{`["POST /a b"]`, `routes[0]: "POST /a b" holds " " (want a decoded path; '*' stands for any run of characters in a segment)`},
+		{`["/a?x=1"]`, `routes[0]: "/a?x=1" holds "?" (want a decoded path; '*' stands for any run of characters in a segment)`},
+		{`["/deployments/{model}/chat"]`, `routes[0]: "/deployments/{model}/chat" holds "{" (want a decoded path; '*' stands for any run of characters in a segment)`},
+		{`["/a%2Fb"]`, `routes[0]: "/a%2Fb" holds "%" (want a decoded path; '*' stands for any run of characters in a segment)`},
+		{`["/a;b"]`, `routes[0]: "/a;b" holds ";" (want a decoded path; '*' stands for any run of characters in a segment)`},
+		{`["/"]`, `routes[0]: "/" has an empty, '.' or '..' segment`},
+		{`["/a/"]`, `routes[0]: "/a/" has an empty, '.' or '..' segment`},
+		{`["/a//b"]`, `routes[0]: "/a//b" has an empty, '.' or '..' segment`},
+		{`["/a/../b"]`, `routes[0]: "/a/../b" has an empty, '.' or '..' segment`},
+		{`["/:5"]`, `routes[0]: "/:5" has an empty, '.' or '..' segment`},
+		{`["/` + strings.Repeat("a/", 16) + `a"]`, `routes[0]: "/` + strings.Repeat("a/", 16) + `a" has more than 16 segments`},
+		{`["POST /chat/completions:-1"]`, `routes[0]: "POST /chat/completions:-1"` + limit},
+		{`["/a:"]`, `routes[0]: "/a:"` + limit},
+		{`["/a:@g"]`, `routes[0]: "/a:@g"` + limit},
+		{`["/a:5x"]`, `routes[0]: "/a:5x"` + limit},
+		{`["/a:1000001"]`, `routes[0]: "/a:1000001"` + limit},
+		{`["/a:05"]`, `routes[0]: "/a:05"` + limit},
+		{`["POST /chat/completions:5@"]`, `routes[0]: "POST /chat/completions:5@"` + group},
+		{`["/a@g:5"]`, `routes[0]: "/a@g:5"` + group},
+		{`["/a@g h"]`, `routes[0]: "/a@g h" begins with no method (want e.g. "POST /chat/completions")`},
+		{`["POST /messages:3@g", "POST /messages/batches:2@g"]`, `routes[1]: "POST /messages/batches:2@g" disagrees with routes[0] on the limit of group "@g"`},
+		{`["/a:3@g", "/b@g"]`, `routes[1]: "/b@g" disagrees with routes[0] on the limit of group "@g"`},
+		{`["POST /a", "/b", "post /A:3"]`, `routes[2]: "post /A:3" repeats routes[0], which would always match first`},
+	} {
+		_, err := parse([]byte(withJSON(`"routes": ` + c.routes)))
+		require.EqualError(t, err, c.want)
+	}
+}
+
+func routesOf(t testing.TB, patterns ...string) *Config {
+	t.Helper()
+	c, err := parse([]byte(withJSON(`"routes": ` + mustJSON(patterns))))
+	require.NoError(t, err)
+	return c
+}
+
+// What accept/04-routes sends.
+var (
+	acceptRoutes = []string{"POST /chat/completions:1", "POST /messages:1@msg", "POST /messages/batches:1@msg", "/embeddings:2", "POST /responses"}
+
+	spellings = []string{
+		"/v1/chat/completions", "/v1/chat/completions/", "/v1/chat/completions//", "/v1//chat/completions", "/v1/chat//completions", "//chat/completions", "/chat/completions",
+		"/openai/deployments/x/chat/completions", "/v1/chat/completions?x=1", "/v1/chat/completions/?x=/y", "/v1/chat/completions?", "/v1/./chat/completions", "/v1/chat/./completions",
+		"/v1/chat/x/../completions", "/v1/chat/completions/.", "/v1/x/../chat/completions", "/v1/ch%61t/completions", "/v1/chat/%63ompletions", "/v1/chat%2Fcompletions", "/v1/chat%2fcompletions",
+		"/v1/chat/%2e/completions", "/v1/chat/completions%2F", "/v1/chat/completions?x=%2F",
+	}
+	others = [][2]string{
+		{"POST", "/v1/chat/completions/123"}, {"GET", "/v1/chat/completions"}, {"DELETE", "/v1/chat/completions"}, {"POST", "/v1/completions"}, {"POST", "/v1/xchat/completions"},
+		{"POST", "/v1/chat/completionsx"}, {"POST", "/v1/chat"}, {"POST", "/"}, {"GET", "/v1/models"}, {"POST", "/v1/messages/batches/7"}, {"POST", "/v1/x?p=/chat/completions"}, {"POST", "/v1/embeddings/4"},
+	}
+)
+
+func TestCase_O20_EverySpellingOfThePath(t *testing.T) {
+	c := routesOf(t, acceptRoutes...)
+	more := []string{
+		"/V1/Chat/Completions", "/v1/chat/completions;a=b", "/v1/chat;x/completions", "/v1/chat/completions%3Ba", "/v1/chat/..;/chat/completions", `/v1/chat\completions`, "/v1/chat%5Ccompletions",
+		"/v1/chat/completions#x", "/v1/chat/%2E%2e/chat/completions", "/v1/x%2F..%2Fchat/completions", "/../chat/completions", "/%63%68%61%74/%63ompletions/%2e/", "/v1/chat/;a/completions", "chat/completions",
+		"http://host/v1/chat/completions", "/v1/%2E%2E/%2e%2e/%2e%2e/chat/completions", `\chat\completions\`, "/v1/chat/completions/x/..", "/v1/chat/completions/x/y/../..",
+	}
+	for _, p := range append(more, spellings...) {
+		r, ok := c.MatchRoute("POST", p)
+		require.True(t, ok, p)
+		require.Same(t, &c.Routes[0], r, p)
+		r, ok = c.MatchRoute("post", p)
+		require.True(t, ok, p)
+		require.Same(t, &c.Routes[0], r, p)
+	}
+	for _, o := range append(others, [2]string{"POST", "/v1/chat/completions/.."}, [2]string{"POST", "/v1/chat%252Fcompletions"}, [2]string{"POST", "/v1/chat%2/completions"}, [2]string{"POST", ""}, [2]string{"POST", "?"}, [2]string{"", "/chat/completions"}) {
+		r, ok := c.MatchRoute(o[0], o[1])
+		require.False(t, ok, "%v", o)
+		require.Nil(t, r)
+	}
+}
+
+func TestRouteFirstMatchWins(t *testing.T) {
+	c := routesOf(t, "POST /messages/batches", "POST /batches", "/*", "/never")
+	for path, want := range map[string]int{"/v1/messages/batches": 0, "/v1/batches": 1, "/never": 2, "/messages%2Fbatches": 0} {
+		r, ok := c.MatchRoute("POST", path)
+		require.True(t, ok)
+		require.Same(t, &c.Routes[want], r, path)
+	}
+	r, ok := (&Config{}).MatchRoute("GET", "/anything")
+	require.True(t, ok)
+	require.Nil(t, r)
+}
+
+// An upstream may take %2F, a backslash or a semicolon as part of a name: then too no spelling escapes.
+func TestRouteWildcards(t *testing.T) {
+	c := routesOf(t, "POST /models/*:streamGenerateContent", "/a/x*y*z/b")
+	for _, p := range []string{
+		"/v1beta/models/gemini:streamGenerateContent", "/models/:streamGenerateContent", "/models/a:b:streamGenerateContent?alt=sse", "/models/a%2Fb:streamGenerateContent", "/models/a;b:streamGenerateContent",
+		`/models/a\b:streamGenerateContent`, "/models/a%3Bb:streamGenerateContent", "/models/a%5Cb:streamGenerateContent", `/models%2Fa;b:streamGenerateContent`, `/models\a%2Fb:streamGenerateContent`,
+		"/models/a%3AstreamGenerateContent", "/models/%:streamGenerateContent", "/models/*:streamGenerateContent", "/models/é:STREAMgenerateContent;x",
+		"/a/xyz/b", "/a/x1y2z/b", "/a/xyyzzyz/b", "/a/XYZ/B",
+	} {
+		_, ok := c.MatchRoute("POST", p)
+		require.True(t, ok, p)
+	}
+	for _, p := range []string{"/models/gemini:generateContent", "/models/a/b:streamGenerateContent", "/models/streamGenerateContent", "/a/xz/b", "/a/xyzz1/b", "/a/x/y/z/b"} {
+		_, ok := c.MatchRoute("POST", p)
+		require.False(t, ok, p)
+	}
+}
+
+// The bound is on work per byte: hostile paths of 64 KiB cost what their length says, not its square.
+func TestRouteHostilePaths(t *testing.T) {
+	c := routesOf(t, "POST /models/*a*b*c*:streamGenerateContent", "POST /chat/completions")
+	for _, unit := range []string{"/", "/a", "/..", "/.", "a", "%61", "%2F", "%2e%2e/", "a*", ":s", ";", `\`, "%", "%5C;%2F..", "/a/../", "abc"} {
+		path := "/models/" + strings.Repeat(unit, 65536/len(unit))
+		start := time.Now()
+		c.MatchRoute("POST", path)
+		PathValue("/deployments/", "/x", path)
+		require.Less(t, time.Since(start), time.Second, unit)
+	}
+}
+
+func TestRouteAllocatesNothing(t *testing.T) {
+	c := routesOf(t, acceptRoutes...)
+	for _, p := range append([]string{"/v1/chat/completions/9", strings.Repeat("/..%2F;", 9000)}, spellings...) {
+		require.Zero(t, testing.AllocsPerRun(10, func() { c.MatchRoute("POST", p) }), "%.40s", p)
+	}
+}
+
+func BenchmarkMatchRoute(b *testing.B) {
+	c := routesOf(b, acceptRoutes...)
+	for name, path := range map[string]string{
+		"First": "/v1/chat/completions", "Last": "/openai/v1/responses", "None": "/v1/files/file-1234567890/content?x=1", "Encoded": "/v1/ch%61t%2Fcompletions;a",
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				c.MatchRoute("POST", path)
+			}
+		})
+	}
+}
+
+func TestPathValue(t *testing.T) {
+	for _, c := range []struct{ prefix, suffix, path, want string }{
+		{"/deployments/", "/", "/openai/deployments/gpt-4/chat/completions", "gpt-4"},
+		{"/deployments/", "/", "/deployments/gpt-4", "gpt-4"},
+		{"/deployments/", "", "/deployments/gpt-4/?x=/deployments/y", "gpt-4"},
+		{"/deployments/", "/", "/deployments/a/deployments/b", "a"},
+		{"/deployments/", "/", "/Deployments/GPT-4/x", "GPT-4"},
+		{"/deployments/", "/", "/x/../deployments//./gpt%2d4;v=1/x", "gpt-4"},
+		{"/deployments/", "/", "/deployments%2Fgpt-4/x", "gpt-4"},
+		{"/deployments/", "/", "/deployments/x%2F..%2Fgpt-4/x", "gpt-4"},
+		{"/deployments/", "/chat", "/deployments/meta%2Fllama/chat", "meta/llama"},
+		{"/deployments/", "/chat", "/deployments/a/files/deployments/b/chat", "b"},
+		{"/a/b/", "/c/d", "/a/a/b/m/c/d", "m"},
+		{"/a/b/", "/c/d", "/a/b/m/c", ""},
+		{"/models/", ":generate", "/v1/models/gemini:generate", "gemini"},
+		{"/models/", ":generate", "/v1/models/:generate", ""},
+		{"/models/", ":generate", "/v1/models/gemini:other", ""},
+		{"/models/m-", "", "/v1/models/m-7", "7"},
+		{"/models/ab", "bc", "/models/abc", ""},
+		{"/", "", "/m/x", "m"},
+		{"/deployments/", "/", "/deployments/", ""},
+		{"/deployments/", "/", "/xdeployments/a", ""},
+		{"/deployments/", "/", "", ""},
+	} {
+		got, ok := PathValue(c.prefix, c.suffix, c.path)
+		require.Equal(t, c.want, got, "%v", c)
+		require.Equal(t, c.want != "", ok, "%v", c)
+	}
+}
+
+// fuzzPatterns covers plain segments, several of them, and stars.
+var fuzzPatterns = []string{"POST /chat/completions", "/a/*/b", "/x*y*z", "PUT /*:go", "/models/*", "/é/b"}
+
+func FuzzMatchRoute(f *testing.F) {
+	for _, p := range append([]string{"/a/%2F/b", `/x1y\2z;p`, "/é/b", "/é%2Fb", "/%C3%A9/b", "/a//b", "/x%3By;z", "/..;/x:go"}, spellings...) {
+		f.Add("POST", p)
+	}
+	c := routesOf(f, fuzzPatterns...)
+	f.Fuzz(func(t *testing.T, method, path string) { requireSameRoute(t, c, method, path) })
+}
+
+func TestRouteMatchesReference(t *testing.T) {
+	c := routesOf(t, fuzzPatterns...)
+	pieces := []string{"/", "/", "/", "chat", "completions", "a", "b", "x", "y", "z", "models", ":go", "..", ".", "%2e", "%2F", "%2f", "%5C", `\`, ";", "%3b", "%", "%61", "?", "#", "é", "%C3%A9", "Chat", "*"}
+	rapid.Check(t, func(t *rapid.T) {
+		path := strings.Join(rapid.SliceOfN(rapid.SampledFrom(pieces), 0, 14).Draw(t, "path"), "")
+		method := rapid.SampledFrom([]string{"POST", "PUT", "get", "post"}).Draw(t, "method")
+		requireSameRoute(t, c, method, path)
+	})
+}
+
+func requireSameRoute(t require.TestingT, c *Config, method, path string) {
+	r, ok := c.MatchRoute(method, path)
+	want := referenceMatch(c.Routes, method, path)
+	require.Equal(t, want != nil, ok, "%s %q", method, path)
+	require.Equal(t, want, r, "%s %q", method, path)
+}
+
+// referenceMatch is the dumb matcher: all 8 readings of the path, each normalised as a whole, each route tried on each.
+func referenceMatch(routes []Route, method, path string) *Route {
+	if i := strings.IndexAny(path, "?#"); i >= 0 {
+		path = path[:i]
+	}
+	for i, r := range routes {
+		if r.Method != "" && referenceLower(r.Method) != referenceLower(method) {
+			continue
+		}
+		for bit := range 8 {
+			segments := referenceSegments(path, bit&1 != 0, bit&2 != 0, bit&4 != 0)
+			if referenceTail(r.Segments, segments) {
+				return &routes[i]
+			}
+		}
+	}
+	return nil
+}
+
+// referenceSegments normalises forwards: mark what separates and what ends a segment, split, cut, decode, resolve dots.
+func referenceSegments(path string, encoded, backslash, parameter bool) (out []string) {
+	const separator, end = '\x00', '\x01'
+	var marked []rune // code points above 0xFF stand for marks, below for bytes
+	for i := 0; i < len(path); i++ {
+		c, escaped := path[i], false
+		if c == '%' && i+2 < len(path) && strings.ContainsRune("0123456789abcdefABCDEF", rune(path[i+1])) && strings.ContainsRune("0123456789abcdefABCDEF", rune(path[i+2])) {
+			c, escaped = unhex(path[i+1])<<4|unhex(path[i+2]), true
+			i += 2
+		}
+		switch {
+		case c == '/' && (!escaped || encoded), c == '\\' && backslash && (!escaped || encoded):
+			marked = append(marked, 0x100+separator)
+		case c == ';' && parameter:
+			marked = append(marked, 0x100+end)
+		default:
+			marked = append(marked, rune(c))
+		}
+	}
+	for _, s := range strings.Split(string(marked), string(rune(0x100+separator))) {
+		s, _, _ = strings.Cut(s, string(rune(0x100+end)))
+		switch {
+		case s == "" || s == ".":
+		case s == "..":
+			out = out[:max(0, len(out)-1)]
+		default:
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+func unhex(c byte) byte {
+	return byte(strings.Index("0123456789abcdef", strings.ToLower(string(rune(c)))))
+}
+
+func referenceTail(pattern, segments []string) bool {
+	if len(pattern) > len(segments) {
+		return false
+	}
+	segments = segments[len(segments)-len(pattern):]
+	for i := range pattern {
+		var bytes []rune // the pattern too in one rune for each byte
+		for _, b := range []byte(pattern[i]) {
+			bytes = append(bytes, rune(b))
+		}
+		if !referenceWildcard([]rune(referenceLower(string(bytes))), []rune(referenceLower(segments[i]))) {
+			return false
+		}
+	}
+	return true
+}
+
+// referenceWildcard: matches[j] says whether the pattern so far matches the first j characters.
+func referenceWildcard(pattern, s []rune) bool {
+	matches := make([]bool, len(s)+1)
+	matches[0] = true
+	for _, p := range pattern {
+		next := make([]bool, len(s)+1)
+		for j := range next {
+			switch {
+			case p == '*':
+				next[j] = matches[j] || j > 0 && next[j-1]
+			case j > 0:
+				next[j] = matches[j-1] && s[j-1] == p
+			}
+		}
+		matches = next
+	}
+	return matches[len(s)]
+}
+
+func referenceLower(s string) string {
+	return strings.Map(func(c rune) rune {
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		return c
+	}, s)
+}

@@ -1,0 +1,95 @@
+//go:build wasip1
+
+package abi
+
+import (
+	"unsafe"
+
+	"github.com/tetratelabs/proxy-wasm-go-sdk/proxywasm/types"
+)
+
+// SetVMContext says what the module is; to be called from an init function, since main is not run.
+func SetVMContext(vm types.VMContext) { contexts.vm = vm }
+
+// The exports: the callbacks that the contexts need and no others, since each one costs a call per stream. A filter
+// that wants bodies or trailers adds them here.
+
+//go:wasmexport proxy_abi_version_0_2_1
+func proxyABIVersion() {}
+
+//go:wasmexport proxy_on_memory_allocate
+func proxyOnMemoryAllocate(size uint32) unsafe.Pointer { return allocate(size) }
+
+//go:wasmexport proxy_on_context_create
+func proxyOnContextCreate(id, parent uint32) {
+	defer guard("proxy_on_context_create", nil, nil)
+	contexts.create(id, parent)
+}
+
+//go:wasmexport proxy_on_vm_start
+func proxyOnVMStart(_, size uint32) (ok uint32) {
+	defer guard("proxy_on_vm_start", nil, nil)
+	if contexts.vm != nil && contexts.vm.OnVMStart(int(size)) == types.OnVMStartStatusOK {
+		ok = 1
+	}
+	return ok
+}
+
+//go:wasmexport proxy_on_configure
+func proxyOnConfigure(id, size uint32) (ok uint32) {
+	defer guard("proxy_on_configure", nil, nil)
+	if p := contexts.plugins[id]; p != nil && p.OnPluginStart(int(size)) == types.OnPluginStartStatusOK {
+		ok = 1
+	}
+	return ok
+}
+
+//go:wasmexport proxy_on_tick
+func proxyOnTick(id uint32) {
+	p := contexts.plugins[id]
+	defer guard("proxy_on_tick", p, nil)
+	if p != nil {
+		p.OnTick()
+	}
+}
+
+//go:wasmexport proxy_on_queue_ready
+func proxyOnQueueReady(id, queue uint32) {
+	p := contexts.plugins[id]
+	defer guard("proxy_on_queue_ready", p, nil)
+	if p != nil {
+		p.OnQueueReady(queue)
+	}
+}
+
+//go:wasmexport proxy_on_request_headers
+func proxyOnRequestHeaders(id, n, end uint32) (action uint32) {
+	s := contexts.streams[id]
+	defer guard("proxy_on_request_headers", s, &action)
+	if s != nil {
+		action = uint32(s.OnHttpRequestHeaders(int(n), end != 0))
+	}
+	return action
+}
+
+//go:wasmexport proxy_on_done
+func proxyOnDone(id uint32) (done uint32) {
+	done = 1
+	defer guard("proxy_on_done", nil, nil)
+	if !contexts.done(id) {
+		done = 0
+	}
+	return done
+}
+
+// guard is deferred by each export: a panic becomes a log line and an answer, never a trap.
+func guard(callback string, context any, action *uint32) {
+	v := recover()
+	if v == nil {
+		return
+	}
+	a := recovered(callback, context, v)
+	if action != nil {
+		*action = uint32(a)
+	}
+}

@@ -1,0 +1,173 @@
+//go:build !wasip1
+
+package abi
+
+import (
+	"crypto/rand"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/tetratelabs/proxy-wasm-go-sdk/proxywasm"
+	"github.com/tetratelabs/proxy-wasm-go-sdk/proxywasm/types"
+)
+
+// The native twin: the same functions on the SDK, for its proxytest. Their documentation is with the wasm build's.
+
+// SetVMContext says what the module is.
+func SetVMContext(vm types.VMContext) { proxywasm.SetVMContext(vm) }
+
+var started = time.Now()
+
+// Monotonic is the time since the process started.
+func Monotonic() (int64, bool) { return int64(time.Since(started)) + 1, true }
+
+// Random fills b with random bytes.
+func Random(b []byte) bool { _, err := rand.Read(b); return err == nil }
+
+// Log writes a line to the host's log.
+func Log(level LogLevel, line string) {
+	switch level {
+	case LogError:
+		proxywasm.LogError(line)
+	case LogWarn:
+		proxywasm.LogWarn(line)
+	default:
+		proxywasm.LogInfo(line)
+	}
+}
+
+func status(err error) Status {
+	switch {
+	case err == nil:
+		return StatusOK
+	case errors.Is(err, types.ErrorStatusNotFound):
+		return StatusNotFound
+	case errors.Is(err, types.ErrorStatusBadArgument):
+		return StatusBadArgument
+	case errors.Is(err, types.ErrorStatusEmpty):
+		return StatusEmpty
+	case errors.Is(err, types.ErrorStatusCasMismatch):
+		return StatusCasMismatch
+	}
+	return StatusInternal
+}
+
+// Property reads a property.
+func Property(path string) ([]byte, Status) {
+	b, err := proxywasm.GetProperty(strings.Split(path, "\x00"))
+	return b, status(err)
+}
+
+// SetProperty sets a property.
+func SetProperty(path string, value []byte) Status {
+	return status(proxywasm.SetProperty(strings.Split(path, "\x00"), value))
+}
+
+// RequestHeaders returns all request headers, serialised.
+func RequestHeaders() (Pairs, Status) {
+	hs, err := proxywasm.GetHttpRequestHeaders()
+	return AppendPairs(nil, hs...), status(err)
+}
+
+// ReplaceRequestHeader sets a request header.
+func ReplaceRequestHeader(name string, value []byte) Status {
+	return status(proxywasm.ReplaceHttpRequestHeader(name, string(value)))
+}
+
+// RemoveRequestHeader removes a request header.
+func RemoveRequestHeader(name string) Status {
+	return status(proxywasm.RemoveHttpRequestHeader(name))
+}
+
+// PluginConfiguration reads the plugin's configuration.
+func PluginConfiguration() ([]byte, Status) {
+	b, err := proxywasm.GetPluginConfiguration()
+	return b, status(err)
+}
+
+// ContinueRequest resumes the current stream's request.
+func ContinueRequest() Status { return status(proxywasm.ResumeHttpRequest()) }
+
+// SendLocalReply answers the current stream's request.
+func SendLocalReply(code uint32, _ string, body, headers []byte, grpc int32) Status {
+	var hs [][2]string
+	Pairs(headers).Each(func(name, value []byte) bool {
+		hs = append(hs, [2]string{string(name), string(value)})
+		return true
+	})
+	return status(proxywasm.SendHttpResponse(code, hs, body, grpc))
+}
+
+// SetEffectiveContext makes the following calls concern that context.
+func SetEffectiveContext(id uint32) Status { return status(proxywasm.SetEffectiveContext(id)) }
+
+// GetShared reads a shared key.
+func GetShared(key string) ([]byte, uint32, Status) {
+	b, cas, err := proxywasm.GetSharedData(key)
+	return b, cas, status(err)
+}
+
+// SetShared stores a shared key by compare-and-swap.
+func SetShared(key string, value []byte, cas uint32) Status {
+	return status(proxywasm.SetSharedData(key, value, cas))
+}
+
+// RegisterQueue registers a queue.
+func RegisterQueue(name string) (uint32, Status) {
+	id, err := proxywasm.RegisterSharedQueue(name)
+	return id, status(err)
+}
+
+// ResolveQueue finds a queue.
+func ResolveQueue(vmID, name string) (uint32, Status) {
+	id, err := proxywasm.ResolveSharedQueue(vmID, name)
+	return id, status(err)
+}
+
+// Enqueue puts a message into a queue.
+func Enqueue(id uint32, message []byte) Status {
+	return status(proxywasm.EnqueueSharedQueue(id, message))
+}
+
+// Dequeue takes a message out of a queue.
+func Dequeue(id uint32) ([]byte, Status) {
+	b, err := proxywasm.DequeueSharedQueue(id)
+	return b, status(err)
+}
+
+// SetTick sets the tick period.
+func SetTick(ms uint32) { _ = proxywasm.SetTickPeriodMilliSeconds(ms) }
+
+// metrics maps this package's numbers to the SDK's metrics, which hide theirs.
+var metrics []any
+
+// DefineMetric defines a metric.
+func DefineMetric(kind MetricKind, name string) (uint32, Status) {
+	switch kind {
+	case KindCounter:
+		metrics = append(metrics, proxywasm.DefineCounterMetric(name))
+	case KindGauge:
+		metrics = append(metrics, proxywasm.DefineGaugeMetric(name))
+	default:
+		metrics = append(metrics, proxywasm.DefineHistogramMetric(name))
+	}
+	return uint32(len(metrics) - 1), StatusOK
+}
+
+// Increment adds to a counter or gauge.
+func Increment(metric uint32, by int64) {
+	switch m := metrics[metric].(type) {
+	case proxywasm.MetricCounter:
+		m.Increment(uint64(by))
+	case proxywasm.MetricGauge:
+		m.Add(by)
+	}
+}
+
+// Record records a histogram's value.
+func Record(metric uint32, value uint64) {
+	if m, ok := metrics[metric].(proxywasm.MetricHistogram); ok {
+		m.Record(value)
+	}
+}

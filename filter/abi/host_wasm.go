@@ -1,0 +1,265 @@
+//go:build wasip1
+
+package abi
+
+import "unsafe"
+
+// The imports. Pointers are to Go memory, which the host reads, or writes 32 bits to, before it returns. None of these
+// is marked noescape: those that return bytes re-enter the module for memory.
+
+//go:wasmimport env proxy_log
+func proxyLog(level uint32, p unsafe.Pointer, n uint32) uint32
+
+//go:wasmimport env proxy_get_property
+func proxyGetProperty(p unsafe.Pointer, n uint32, ptr, size unsafe.Pointer) uint32
+
+//go:wasmimport env proxy_set_property
+func proxySetProperty(kp unsafe.Pointer, kn uint32, vp unsafe.Pointer, vn uint32) uint32
+
+//go:wasmimport env proxy_get_header_map_pairs
+func proxyGetHeaderMapPairs(kind uint32, ptr, size unsafe.Pointer) uint32
+
+//go:wasmimport env proxy_replace_header_map_value
+func proxyReplaceHeaderMapValue(kind uint32, kp unsafe.Pointer, kn uint32, vp unsafe.Pointer, vn uint32) uint32
+
+//go:wasmimport env proxy_remove_header_map_value
+func proxyRemoveHeaderMapValue(kind uint32, kp unsafe.Pointer, kn uint32) uint32
+
+//go:wasmimport env proxy_get_buffer_bytes
+func proxyGetBufferBytes(kind, start, n uint32, ptr, size unsafe.Pointer) uint32
+
+//go:wasmimport env proxy_continue_stream
+func proxyContinueStream(kind uint32) uint32
+
+//go:wasmimport env proxy_send_local_response
+func proxySendLocalResponse(code uint32, dp unsafe.Pointer, dn uint32, bp unsafe.Pointer, bn uint32, hp unsafe.Pointer, hn uint32, grpc int32) uint32
+
+//go:wasmimport env proxy_get_shared_data
+func proxyGetSharedData(kp unsafe.Pointer, kn uint32, ptr, size, cas unsafe.Pointer) uint32
+
+//go:wasmimport env proxy_set_shared_data
+func proxySetSharedData(kp unsafe.Pointer, kn uint32, vp unsafe.Pointer, vn, cas uint32) uint32
+
+//go:wasmimport env proxy_register_shared_queue
+func proxyRegisterSharedQueue(p unsafe.Pointer, n uint32, id unsafe.Pointer) uint32
+
+//go:wasmimport env proxy_resolve_shared_queue
+func proxyResolveSharedQueue(vp unsafe.Pointer, vn uint32, p unsafe.Pointer, n uint32, id unsafe.Pointer) uint32
+
+//go:wasmimport env proxy_enqueue_shared_queue
+func proxyEnqueueSharedQueue(id uint32, p unsafe.Pointer, n uint32) uint32
+
+//go:wasmimport env proxy_dequeue_shared_queue
+func proxyDequeueSharedQueue(id uint32, ptr, size unsafe.Pointer) uint32
+
+//go:wasmimport env proxy_set_tick_period_milliseconds
+func proxySetTickPeriodMilliseconds(ms uint32) uint32
+
+//go:wasmimport env proxy_set_effective_context
+func proxySetEffectiveContext(id uint32) uint32
+
+//go:wasmimport env proxy_define_metric
+func proxyDefineMetric(kind uint32, p unsafe.Pointer, n uint32, id unsafe.Pointer) uint32
+
+//go:wasmimport env proxy_increment_metric
+func proxyIncrementMetric(id uint32, by int64) uint32
+
+//go:wasmimport env proxy_record_metric
+func proxyRecordMetric(id uint32, value uint64) uint32
+
+//go:wasmimport wasi_snapshot_preview1 clock_time_get
+func clockTimeGet(id uint32, precision uint64, t unsafe.Pointer) uint32
+
+//go:wasmimport wasi_snapshot_preview1 random_get
+func randomGet(p unsafe.Pointer, n uint32) uint32
+
+// Out-parameters. They are package variables because what a host call points to must not move and should not be
+// allocated; calls don't nest, so one of each is enough.
+var (
+	outPtr, outSize, outWord uint32
+	outTime                  int64
+)
+
+// arena is where the host puts the bytes it returns: one call makes one allocation. Larger values get memory of their
+// own, kept alive by large until the next one.
+var (
+	arena [64 << 10]byte
+	large []byte
+)
+
+func allocate(size uint32) unsafe.Pointer {
+	if size <= uint32(len(arena)) {
+		return unsafe.Pointer(&arena)
+	}
+	large = make([]byte, size)
+	return unsafe.Pointer(unsafe.SliceData(large))
+}
+
+func str(s string) (unsafe.Pointer, uint32) {
+	return unsafe.Pointer(unsafe.StringData(s)), uint32(len(s))
+}
+
+func raw(b []byte) (unsafe.Pointer, uint32) {
+	return unsafe.Pointer(unsafe.SliceData(b)), uint32(len(b))
+}
+
+// out clears the out-parameters and returns where they are.
+func out() (ptr, size unsafe.Pointer) {
+	outPtr, outSize = 0, 0
+	return unsafe.Pointer(&outPtr), unsafe.Pointer(&outSize)
+}
+
+// returned is the bytes the last host call allocated.
+func returned() []byte {
+	if outPtr == 0 || outSize == 0 {
+		return nil
+	}
+	if outSize <= uint32(len(arena)) {
+		return arena[:outSize]
+	}
+	return large[:outSize]
+}
+
+// Log writes a line to the host's log.
+func Log(level LogLevel, line string) {
+	p, n := str(line)
+	proxyLog(uint32(level), p, n)
+}
+
+// Monotonic is the time of a clock that all workers share and that never goes back, in nanoseconds; false if the host
+// has none.
+func Monotonic() (int64, bool) {
+	outTime = 0
+	if clockTimeGet(1, 1, unsafe.Pointer(&outTime)) != 0 {
+		return 0, false
+	}
+	return outTime, true
+}
+
+// Random fills b with random bytes; false if the host has none.
+func Random(b []byte) bool {
+	p, n := raw(b)
+	return randomGet(p, n) == 0
+}
+
+// Property reads a property; the parts of its path are separated by NUL.
+func Property(path string) ([]byte, Status) {
+	p, n := str(path)
+	ptr, size := out()
+	s := Status(proxyGetProperty(p, n, ptr, size))
+	return returned(), s
+}
+
+// SetProperty sets a property of the current stream; in Envoy that is filter state under "wasm." and the path.
+func SetProperty(path string, value []byte) Status {
+	kp, kn := str(path)
+	vp, vn := raw(value)
+	return Status(proxySetProperty(kp, kn, vp, vn))
+}
+
+// RequestHeaders returns all request headers, serialised; read them with Pairs.
+func RequestHeaders() (Pairs, Status) {
+	ptr, size := out()
+	s := Status(proxyGetHeaderMapPairs(0, ptr, size))
+	return Pairs(returned()), s
+}
+
+// ReplaceRequestHeader sets a request header to one value.
+func ReplaceRequestHeader(name string, value []byte) Status {
+	kp, kn := str(name)
+	vp, vn := raw(value)
+	return Status(proxyReplaceHeaderMapValue(0, kp, kn, vp, vn))
+}
+
+// RemoveRequestHeader removes a request header.
+func RemoveRequestHeader(name string) Status {
+	p, n := str(name)
+	return Status(proxyRemoveHeaderMapValue(0, p, n))
+}
+
+// PluginConfiguration reads the plugin's configuration; only in OnPluginStart.
+func PluginConfiguration() ([]byte, Status) {
+	ptr, size := out()
+	s := Status(proxyGetBufferBytes(7, 0, 1<<31-1, ptr, size))
+	return returned(), s
+}
+
+// ContinueRequest resumes the current stream's paused request.
+func ContinueRequest() Status { return Status(proxyContinueStream(0)) }
+
+// SendLocalReply answers the current stream's request. headers are serialised, see AppendPairs; grpc is the status for
+// gRPC requests, -1 for the host's choice.
+func SendLocalReply(code uint32, details string, body, headers []byte, grpc int32) Status {
+	dp, dn := str(details)
+	bp, bn := raw(body)
+	hp, hn := raw(headers)
+	return Status(proxySendLocalResponse(code, dp, dn, bp, bn, hp, hn, grpc))
+}
+
+// SetEffectiveContext makes the following calls concern that stream or plugin; StatusBadArgument if it is gone.
+func SetEffectiveContext(id uint32) Status { return Status(proxySetEffectiveContext(id)) }
+
+// GetShared reads a key of the data that all workers share, and its compare-and-swap number.
+func GetShared(key string) ([]byte, uint32, Status) {
+	p, n := str(key)
+	ptr, size := out()
+	outWord = 0
+	s := Status(proxyGetSharedData(p, n, ptr, size, unsafe.Pointer(&outWord)))
+	return returned(), outWord, s
+}
+
+// SetShared stores a key if its compare-and-swap number is still cas; StatusCasMismatch if not. A missing key is created
+// whatever cas is, an existing one is overwritten blindly if cas is 0: pass CreateIfAbsent for a key that GetShared
+// didn't find.
+func SetShared(key string, value []byte, cas uint32) Status {
+	kp, kn := str(key)
+	vp, vn := raw(value)
+	return Status(proxySetSharedData(kp, kn, vp, vn, cas))
+}
+
+// RegisterQueue makes the current plugin context the one that is told of messages in a queue.
+func RegisterQueue(name string) (uint32, Status) {
+	p, n := str(name)
+	outWord = 0
+	s := Status(proxyRegisterSharedQueue(p, n, unsafe.Pointer(&outWord)))
+	return outWord, s
+}
+
+// ResolveQueue finds a queue that somebody has registered.
+func ResolveQueue(vmID, name string) (uint32, Status) {
+	vp, vn := str(vmID)
+	p, n := str(name)
+	outWord = 0
+	s := Status(proxyResolveSharedQueue(vp, vn, p, n, unsafe.Pointer(&outWord)))
+	return outWord, s
+}
+
+// Enqueue puts a message into a queue.
+func Enqueue(id uint32, message []byte) Status {
+	p, n := raw(message)
+	return Status(proxyEnqueueSharedQueue(id, p, n))
+}
+
+// Dequeue takes a message out of a queue; StatusEmpty if there is none.
+func Dequeue(id uint32) ([]byte, Status) {
+	ptr, size := out()
+	s := Status(proxyDequeueSharedQueue(id, ptr, size))
+	return returned(), s
+}
+
+// SetTick sets the current plugin context's tick period in milliseconds; 0 stops it.
+func SetTick(ms uint32) { proxySetTickPeriodMilliseconds(ms) }
+
+// DefineMetric defines a metric, or finds it: one name is one metric for all workers.
+func DefineMetric(kind MetricKind, name string) (uint32, Status) {
+	p, n := str(name)
+	outWord = 0
+	s := Status(proxyDefineMetric(uint32(kind), p, n, unsafe.Pointer(&outWord)))
+	return outWord, s
+}
+
+// Increment adds to a counter, or adds to or subtracts from a gauge.
+func Increment(metric uint32, by int64) { proxyIncrementMetric(metric, by) }
+
+// Record records a histogram's value.
+func Record(metric uint32, value uint64) { proxyRecordMetric(metric, value) }

@@ -1,0 +1,88 @@
+package filter
+
+import "github.com/headgate/headgate/admission"
+
+// A key is one pool key as one plugin context knows it: where its record is, and the truth about this context's streams.
+type key struct {
+	pool  *pool
+	name  string
+	limit int
+
+	fixed  bool            // its record's place never changes
+	placed bool            // place is known
+	place  admission.Place // in the pool's directory
+	data   string          // shared data key of the record
+
+	running []admission.Share // permits held by this context's streams, by tenant
+	permits int               // their sum
+	queue   []*stream         // waiting, oldest first
+	dirty   bool              // in plugin.dirty
+}
+
+// involved reports whether the record should have a column of this context's.
+func (k *key) involved() bool { return k.permits > 0 || len(k.queue) > 0 }
+
+// share returns the entry for a tenant, made if need be.
+func (k *key) share(tenant uint64, weight uint32) int {
+	for i := range k.running {
+		if k.running[i].Tenant == tenant {
+			k.running[i].Weight = weight
+			return i
+		}
+	}
+	k.running = append(k.running, admission.Share{Tenant: tenant, Weight: weight})
+	return len(k.running) - 1
+}
+
+// take and drop keep the truth about running streams.
+func (k *key) take(tenant uint64, weight uint32) {
+	k.running[k.share(tenant, weight)].Count++
+	k.permits++
+}
+
+func (k *key) drop(tenant uint64) {
+	for i := range k.running {
+		if s := &k.running[i]; s.Tenant == tenant && s.Count > 0 {
+			s.Count--
+			k.permits--
+			if s.Count == 0 && len(k.running) > 1 {
+				k.running = append(k.running[:i], k.running[i+1:]...)
+			}
+			return
+		}
+	}
+}
+
+// key returns the pool's key for a name, known or not. name may be a view of memory that is about to change.
+func (o *pool) key(name string, maxKeys int) *key {
+	if len(o.Key) == 0 {
+		return o.only
+	}
+	if k, ok := o.keys[name]; ok {
+		return k
+	}
+	if name == o.other.name {
+		return o.other
+	}
+	if len(o.keys) > maxKeys+len(o.Keys)+spareKeys {
+		o.forget()
+	}
+	k := &key{pool: o, name: string(append([]byte(nil), name...)), limit: o.Limit}
+	if limit, ok := o.Keys[k.name]; ok {
+		k.limit = limit
+	}
+	o.keys[k.name] = k
+	return k
+}
+
+// spareKeys is how many keys a context remembers beyond those that can have records.
+const spareKeys = 64
+
+// forget drops what is known of keys that no stream here uses.
+func (o *pool) forget() {
+	for name, k := range o.keys {
+		if !k.involved() && !k.dirty {
+			delete(o.keys, name)
+		}
+	}
+}

@@ -1,0 +1,114 @@
+package filter
+
+import (
+	"strconv"
+
+	"github.com/headgate/headgate/admission"
+	"github.com/headgate/headgate/filter/abi"
+)
+
+// A reason is why a request is refused, as the client is told.
+type reason uint8
+
+const (
+	reasonRejected reason = iota
+	reasonExpired
+	reasonAmbiguous
+)
+
+// A refusal is a refused request's answer.
+type refusal struct {
+	reason     reason
+	pool       string
+	retryAfter int // seconds
+}
+
+// answers is what each reason looks like from outside.
+var answers = [...]struct {
+	status  uint32
+	code    string
+	kind    string // of the JSON error
+	message string
+	details string // for the host's access log
+	outcome string // for our own
+	grpc    int32
+}{
+	reasonRejected: {429, "ADMISSION_REJECTED", "rate_limited",
+		"No permit is free and there is no place in the queue. Try again later.", "headgate_rejected", "rejected", 8},
+	reasonExpired: {429, "ADMISSION_WAIT_DEADLINE_EXCEEDED", "rate_limited",
+		"No permit came free in the time this request could wait. Try again later.", "headgate_expired", "expired", 8},
+	reasonAmbiguous: {400, "AMBIGUOUS_IDENTITY", "invalid_request_error",
+		"A header that decides the tenant, the model, the class or the deadline was sent more than once.", "headgate_ambiguous", "ambiguous", 3},
+}
+
+// answer refuses the current stream's request, in its own callback or with its context in effect.
+func (s *stream) answer() {
+	p, f := s.plugin, &s.refusal
+	a := &answers[f.reason]
+	s.publish(a.outcome, f.pool)
+	var headers []byte
+	if f.reason == reasonAmbiguous {
+		headers = abi.AppendPairs(nil, [2]string{"content-type", "application/json"}, [2]string{"x-headgate-reason", a.code})
+	} else {
+		headers = abi.AppendPairs(nil, [2]string{"content-type", "application/json"}, [2]string{"x-headgate-reason", a.code},
+			[2]string{"x-headgate-pool", f.pool}, [2]string{"retry-after", strconv.Itoa(max(f.retryAfter, 1))},
+			[2]string{"x-envoy-ratelimited", "true"})
+	}
+	body := `{"error":{"message":"` + a.message + `","type":"` + a.kind + `","code":"` + a.code + `","param":null}}`
+	if s.grpc {
+		body = a.message // becomes the grpc-message
+	}
+	p.actions++
+	abi.SendLocalReply(a.status, a.details, bytesOf(body), headers, a.grpc)
+}
+
+// reply refuses a waiter from outside its callbacks.
+func (s *stream) reply() {
+	p := s.plugin
+	if abi.SetEffectiveContext(s.id) != abi.StatusOK {
+		return
+	}
+	s.answer()
+	abi.SetEffectiveContext(p.id)
+}
+
+// resume lets a waiter that holds all its permits go on. If the stream is gone, the permits go to the next ones.
+func (s *stream) resume() {
+	p := s.plugin
+	if abi.SetEffectiveContext(s.id) != abi.StatusOK {
+		s.releaseAll()
+		return
+	}
+	s.announce()
+	p.actions++
+	abi.ContinueRequest()
+	abi.SetEffectiveContext(p.id)
+}
+
+// announce tells the upstream what is left of the deadline, and the access log what became of the request.
+func (s *stream) announce() {
+	p := s.plugin
+	s.publish("admitted", s.at.pool.Name)
+	if s.waited < millisecond {
+		return
+	}
+	for i := range s.deadlines {
+		h := &s.deadlines[i]
+		p.out = admission.AppendDeadline(p.out[:0], h.name, view(s.kept(h.original)), admission.Duration(s.deadline-p.now))
+		abi.ReplaceRequestHeader(h.name, p.out)
+	}
+}
+
+// publish puts the decision where the host's access log can print it: filter state wasm.headgate, a JSON object.
+func (s *stream) publish(outcome, pool string) {
+	p := s.plugin
+	b := append(p.out[:0], `{"outcome":"`...)
+	b = append(b, outcome...)
+	b = append(b, `","pool":"`...)
+	b = append(b, pool...)
+	b = append(b, `","wait_ms":`...)
+	b = strconv.AppendInt(b, s.waited/millisecond, 10)
+	b = append(b, `,"attempts":1}`...)
+	p.out = b
+	abi.SetProperty("headgate", b)
+}
