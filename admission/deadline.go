@@ -108,5 +108,5 @@ func appendGRPCTimeout(dst []byte, d Duration, units string) []byte {
 			return append(strconv.AppendInt(dst, int64(n), 10), units[i])
 		}
 	}
-	return dst // not reached: every Duration has at most 8 digits in hours
+	return dst // not reached: a Duration in hours has at most 7 digits
 }

@@ -29,7 +29,7 @@ func TestDeadlineForms(t *testing.T) {
 		{millisHeader, "10n", 10},
 		{millisHeader, "5m", 5 * Minute},
 		{millisHeader, "0s", 0},
-		{millisHeader, "-0", bad}, {millisHeader, "-0s", bad}, {millisHeader, "+5", bad}, {millisHeader, "0x10", bad},
+		{millisHeader, "-5s", bad}, {millisHeader, "-0", bad}, {millisHeader, "-0s", bad}, {millisHeader, "+5", bad}, {millisHeader, "0x10", bad},
 		{millisHeader, "500,600", bad}, {millisHeader, "5 00", bad}, {millisHeader, "12 parsecs", bad}, {millisHeader, "abc", bad}, {millisHeader, "123456789S", bad},
 		{"grpc-timeout", "400m", 400 * Millisecond},
 		{"grpc-timeout", "4S", 4 * Second},

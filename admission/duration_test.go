@@ -26,6 +26,7 @@ func TestDurationParse(t *testing.T) {
 		{"2562047h47m16.854775807s", math.MaxInt64, 0},
 		{"2562047h47m16.854775808s", 0, durationHuge},
 		{"2562047h48m", 0, durationHuge},
+		{"9223372036.9s", 0, durationHuge},
 		{"9999999999999h", 0, durationHuge},
 		{"99999999999999999999999999999999s", 0, durationHuge},
 		{"9999999999999h1x", 0, durationNone},

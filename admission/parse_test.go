@@ -253,6 +253,7 @@ func TestConfigRefusals(t *testing.T) {
 		// O30: what is quoted is one line, and short
 		{withJSON(`"mode": "a\"b\\\u0000\r\nx: y\u202e"`), `mode: "a\"b\\\x00\r\nx: y\u202e" is unknown (want "enforce", "shadow", "disabled")`},
 		{withJSON(`"mode": "` + strings.Repeat("é", 5000) + `"`), `mode: "` + strings.Repeat("é", 20) + `..." is unknown (want "enforce", "shadow", "disabled")`},
+		{withJSON(`"mode": "` + strings.Repeat("€", 5000) + `"`), `mode: "` + strings.Repeat("€", 13) + `..." is unknown (want "enforce", "shadow", "disabled")`},
 		{withJSON(`"max_keys": ` + strings.Repeat("9", 5000)), `max_keys: ` + strings.Repeat("9", 40) + `... is out of range (want 1 to 16384)`},
 		{withJSON(`"` + strings.Repeat("x", 5000) + `": 1`), `["` + strings.Repeat("x", 40) + `..."]: is not a field here (want mode, stage, domain, routes, identity, deadline, max_keys, lease, on_error, pools)`},
 		{identityJSON(`"model": [{"value": "a\nb"}]`), `identity.model[0].value: "a\nb" holds a control character`},
