@@ -20,8 +20,6 @@ var unbuiltPool = []struct {
 	asked func(p *Pool) bool
 }{
 	{"per", func(p *Pool) bool { return p.Per == PerAttempt }},
-	{"fair_by", func(p *Pool) bool { return p.FairBy }},
-	{"weights", func(p *Pool) bool { return len(p.Weights) > 0 }},
 	{"match", func(p *Pool) bool { return len(p.Match) > 0 }},
 	{"min_active", func(p *Pool) bool { return p.MinActive > 0 }},
 	{"hold", func(p *Pool) bool { return p.Hold != Hold{} }},

@@ -21,8 +21,6 @@ func TestConfigRefusesWhatIsNotBuilt(t *testing.T) {
 		{identityJSON(`"model": [{"json_body": "model"}]`), "identity.model[0].json_body"},
 		{identityJSON(`"model": [{"metadata": ["a", "b"]}]`), "identity.model[0].metadata"},
 		{poolJSON(`"limit": 1, "per": "attempt"`), "pools[0].per"},
-		{poolJSON(`"limit": 1, "fair_by": "tenant"`), "pools[0].fair_by"},
-		{poolJSON(`"limit": 1, "fair_by": "tenant", "weights": {"a": 2}`), "pools[0].fair_by"},
 		{poolJSON(`"limit": 1, "match": {"class": ["x"]}`), "pools[0].match"},
 		{poolJSON(`"limit": 1, "min_active": 1`), "pools[0].min_active"},
 		{poolJSON(`"limit": 1, "hold": {"failure": "1s"}`), "pools[0].hold"},

@@ -34,7 +34,7 @@ func TestJSONRefusals(t *testing.T) {
 		{`"\ud800\u0041"`, `line 1, column 2: holds half of a surrogate pair`},
 		{"\"a\xff\"", `line 1, column 3: is not valid UTF-8`},
 		{"\"\xed\xa0\x80\"", `line 1, column 2: is not valid UTF-8`},
-		{"\xef\xbb\xbf{}", `line 1, column 1: "\ufeff" is not JSON here (want a value)`},
+		{"\xef\xbb\xbf{}", `line 1, column 1: "\xef\xbb\xbf" is not JSON here (want a value)`},
 		{strings.Repeat("[", 33), `line 1, column 33: is nested deeper than 32`},
 		{strings.Repeat(" ", maxJSONBytes+1), `the configuration is longer than 1048576 bytes`},
 	} {

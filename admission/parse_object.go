@@ -78,7 +78,11 @@ func (f field) header() (string, bool) {
 		f.refuse("is not the name of a header")
 		return "", false
 	}
-	return strings.ToLower(s), true
+	name := []byte(s)
+	for i := range name {
+		name[i] = lower(name[i])
+	}
+	return string(name), true
 }
 
 // integer is a whole decimal number from least to most.
@@ -89,12 +93,24 @@ func (f field) integer(least, most int) (int, bool) {
 		f.refuse("is not a whole number" + want)
 		return 0, false
 	}
-	n, err := strconv.ParseInt(f.value.text, 10, 64)
-	if err != nil || n < int64(least) || n > int64(most) {
+	n := wholeNumber(digits)
+	if digits != f.value.text {
+		n = -n
+	}
+	if n < least || n > most {
 		f.refuse("is out of range" + want)
 		return 0, false
 	}
-	return int(n), true
+	return n, true
+}
+
+// wholeNumber is the value of decimal digits, or something larger than any field may be.
+func wholeNumber(digits string) int {
+	n := 0
+	for i := 0; i < len(digits) && n <= 1<<40; i++ {
+		n = n*10 + int(digits[i]-'0')
+	}
+	return n
 }
 
 // duration is a duration of at least 1 ms within s, or 0 where s begins at 0.
@@ -288,7 +304,38 @@ func (v jsonValue) describe() string {
 const maxShown = 40
 
 // quoteValue is s in quotes, cut, with everything escaped that could forge a line or hide in one.
-func quoteValue(s string) string { return strconv.Quote(cutText(s)) }
+// strconv.Quote would link its tables of printable characters, and unicode's, into the wasm module.
+func quoteValue(s string) string {
+	s = cutText(s)
+	b := []byte{'"'}
+	for i := 0; i < len(s); {
+		r, n := utf8.DecodeRuneInString(s[i:])
+		b = appendEscaped(b, s[i:i+n], r)
+		i += n
+	}
+	return string(append(b, '"'))
+}
+
+func appendEscaped(b []byte, char string, r rune) []byte {
+	switch {
+	case r == '"' || r == '\\':
+		return append(b, '\\', char[0])
+	case r == '\n':
+		return append(b, '\\', 'n')
+	case r >= ' ' && !hidden(r) && (r != utf8.RuneError || len(char) > 1):
+		return append(b, char...)
+	}
+	for i := range len(char) {
+		b = append(b, '\\', 'x', "0123456789abcdef"[char[i]>>4], "0123456789abcdef"[char[i]&15])
+	}
+	return b
+}
+
+// hidden reports whether a character is invisible or turns the direction of what follows.
+func hidden(r rune) bool {
+	return 0x7F <= r && r < 0xA0 || r == 0xAD || 0x200B <= r && r <= 0x200F || 0x2028 <= r && r <= 0x202E ||
+		0x2060 <= r && r <= 0x206F || r == 0xFEFF || 0xFFF9 <= r && r <= 0xFFFB || r >= 0xE0000
+}
 
 // cutText is s, or the beginning of it and an ellipsis.
 func cutText(s string) string {

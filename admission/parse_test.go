@@ -251,7 +251,7 @@ func TestConfigRefusals(t *testing.T) {
 		{identityJSON(`"route": []`), `identity.route: is not a field here (want tenant, model, class, aliases)`},
 
 		// O30: what is quoted is one line, and short
-		{withJSON(`"mode": "a\"b\\\u0000\r\nx: y\u202e"`), `mode: "a\"b\\\x00\r\nx: y\u202e" is unknown (want "enforce", "shadow", "disabled")`},
+		{withJSON(`"mode": "a\"b\\\u0000\r\nx: y\u202e"`), `mode: "a\"b\\\x00\x0d\nx: y\xe2\x80\xae" is unknown (want "enforce", "shadow", "disabled")`},
 		{withJSON(`"mode": "` + strings.Repeat("é", 5000) + `"`), `mode: "` + strings.Repeat("é", 20) + `..." is unknown (want "enforce", "shadow", "disabled")`},
 		{withJSON(`"mode": "` + strings.Repeat("€", 5000) + `"`), `mode: "` + strings.Repeat("€", 13) + `..." is unknown (want "enforce", "shadow", "disabled")`},
 		{withJSON(`"max_keys": ` + strings.Repeat("9", 5000)), `max_keys: ` + strings.Repeat("9", 40) + `... is out of range (want 1 to 16384)`},
