@@ -1,0 +1,38 @@
+# `make` lists the targets. They need Go and Python 3 with venv (or an Envoy >= 1.33), and no root.
+
+GO ?= go
+GOLANGCI_LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+
+.DEFAULT_GOAL := help
+.PHONY: help build run test check format lint clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 16
+
+# -buildvcs=false: the module's bytes depend on its source alone. Envoy keeps the VM of a module whose bytes it knows.
+build: ## build/headgate.wasm (the filter) and build/headgate (the tool)
+	@GOOS=wasip1 GOARCH=wasm $(GO) build -buildmode=c-shared -buildvcs=false -trimpath -ldflags='-s -w' -o build/headgate.wasm ./cmd/filter
+	@CGO_ENABLED=0 $(GO) build -buildvcs=false -trimpath -ldflags='-s -w -X main.version=$(VERSION)' -o build/headgate ./cmd/headgate
+
+run: build ## a governed gateway to a sample model on 127.0.0.1:10000
+	@exec build/headgate run --sample
+
+# One Envoy for all tests, fetched before they start. -count=1: the module and Envoy are no inputs that Go's test cache sees.
+test: build ## all tests, against the built module and a real Envoy
+	@ENVOY="$$(build/get-envoy)" && export ENVOY && $(GO) test -count=1 ./...
+
+check: lint test ## what a change must pass: format, vet, lint, tidy, test
+
+lint: ## format, vet, lint, tidy
+	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "not formatted (make format):" $$unformatted >&2; exit 1; }
+	@$(GO) vet ./...
+	@GOOS=wasip1 GOARCH=wasm $(GO) vet ./cmd/filter ./filter/... ./admission/...
+	@$(GO) run $(GOLANGCI_LINT) run
+	@$(GO) mod tidy -diff
+
+format: ## format the code
+	@gofmt -w .
+
+clean: ## remove what build and get-envoy made
+	@rm -rf build/headgate build/headgate.wasm .tools

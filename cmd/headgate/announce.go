@@ -1,0 +1,75 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/netip"
+	"strings"
+)
+
+// announce prints how to use the gateway that listens on address, with Envoy's admin interface on admin.
+func (p *runPlan) announce(w io.Writer, address netip.AddrPort, admin string) {
+	url := "http://" + reachable(address).String()
+	fmt.Fprintf(w, "Headgate is up: %s (model API: %s)\n", url, p.upstreamName())
+	fmt.Fprintf(w, "Limits:  %s\n", p.limits())
+	fmt.Fprintf(w, "Numbers: http://%s/stats?filter=wasmcustom.headgate\n", admin)
+	if !address.Addr().IsLoopback() {
+		fmt.Fprintln(w, "Open:    others can reach it, so x-tenant is not believed; all requests are one tenant's")
+	}
+	fmt.Fprintf(w, "\nTry it:\n  %s\n", p.curl(url))
+	if p.sample {
+		fmt.Fprintf(w, "See the limits, with 8 at once:\n  %s\n", sampleBurst(url))
+	}
+	fmt.Fprintln(w, "Ctrl-C ends it.")
+}
+
+// reachable is an address to call a listener by: loopback for one that listens on all.
+func reachable(address netip.AddrPort) netip.AddrPort {
+	switch address.Addr() {
+	case netip.IPv4Unspecified():
+		return netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), address.Port())
+	case netip.IPv6Unspecified():
+		return netip.AddrPortFrom(netip.IPv6Loopback(), address.Port())
+	}
+	return address
+}
+
+func (p *runPlan) upstreamName() string {
+	if p.sample {
+		return "a sample, " + p.upstream.String()
+	}
+	return p.upstream.String()
+}
+
+func (p *runPlan) limits() string {
+	if p.queue == 0 {
+		return fmt.Sprintf("%d at once, none wait, the next gets 429", p.concurrency)
+	}
+	return fmt.Sprintf("%d at once, %d more wait up to %v, the next gets 429", p.concurrency, p.queue, p.queueTimeout)
+}
+
+func (p *runPlan) curl(url string) string {
+	key := ""
+	if !p.sample {
+		key = ` -H "authorization: Bearer $API_KEY"`
+	}
+	return "curl -N " + url + p.completions() + key + ` -H 'content-type: application/json' -d '` + question("Hello", true) + "'"
+}
+
+// completions is the path of a chat completion below the upstream's own base path.
+func (p *runPlan) completions() string {
+	if strings.HasSuffix(p.upstream.path, "/v1") {
+		return "/chat/completions"
+	}
+	return "/v1/chat/completions"
+}
+
+// sampleBurst is a shell line that sends 8 requests at once and prints how each ended, and after how long.
+func sampleBurst(url string) string {
+	return `for i in 1 2 3 4 5 6 7 8; do curl -s -o /dev/null -w '%{http_code} after %{time_total} s\n' ` + url +
+		`/v1/chat/completions -H 'content-type: application/json' -d '` + question("Hello", false) + `' & done; wait`
+}
+
+func question(text string, stream bool) string {
+	return fmt.Sprintf(`{"model":%q,"stream":%t,"messages":[{"role":"user","content":%q}]}`, sampleModel, stream, text)
+}

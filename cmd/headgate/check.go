@@ -1,0 +1,37 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/headgate/headgate/admission"
+)
+
+func runCheck(term terminal, args []string) error {
+	files, err := newFlagSet("check").parse(term, args)
+	if err != nil {
+		return err
+	}
+	if len(files) != 1 {
+		return errors.New("check wants one file: headgate check FILE (- is stdin)")
+	}
+	text, err := readFile(term, files[0])
+	if err != nil {
+		return err
+	}
+	config, err := admission.ParseConfig(text)
+	if err != nil {
+		return fmt.Errorf("%s: %w", files[0], err)
+	}
+	fmt.Fprintf(term.out, "%s is valid: %d pools, %d routes\n", files[0], len(config.Pools), len(config.Routes))
+	return nil
+}
+
+func readFile(term terminal, name string) ([]byte, error) {
+	if name == "-" {
+		return io.ReadAll(term.in)
+	}
+	return os.ReadFile(name)
+}

@@ -1,0 +1,8 @@
+package main
+
+import "syscall"
+
+// childAttributes give a child a process group of its own, so that a Ctrl-C reaches it through us only, and end it with us.
+func childAttributes() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}

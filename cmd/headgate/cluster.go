@@ -1,0 +1,88 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+)
+
+// setCluster makes the bootstrap's one cluster and route lead to the upstream.
+func (u *upstream) setCluster(e *yamlEdit) error {
+	e.set(routePath+"host_rewrite_literal", u.authority())
+	e.set(routePath+"prefix_rewrite", u.path+"/")
+	e.setAddress(endpointPath, u.host, u.port)
+	if !u.isAddress() {
+		// One connection at a time to whatever the name says then, and whichever of its addresses answers first: the
+		// right thing for a large service behind many short-lived addresses, and for localhost.
+		e.set(clusterPath+"type", "LOGICAL_DNS")
+		e.set(clusterPath+"dns_lookup_family", "ALL")
+	}
+	if !u.tls {
+		return nil
+	}
+	bundle, err := caBundle()
+	if err != nil {
+		return err
+	}
+	e.set(clusterPath+"transport_socket", u.tlsSocket(bundle))
+	return nil
+}
+
+// A tlsSocket is Envoy's client side of TLS that believes only a certificate for the upstream's own host.
+type tlsSocket struct {
+	Name   string     `yaml:"name"`
+	Config tlsContext `yaml:"typed_config"`
+}
+
+type tlsContext struct {
+	Type   string `yaml:"@type"`
+	SNI    string `yaml:"sni,omitempty"`
+	Common struct {
+		Validation tlsValidation `yaml:"validation_context"`
+	} `yaml:"common_tls_context"`
+}
+
+type tlsValidation struct {
+	CA    map[string]string `yaml:"trusted_ca"`
+	Names []tlsName         `yaml:"match_typed_subject_alt_names"`
+}
+
+type tlsName struct {
+	Kind    string            `yaml:"san_type"`
+	Matcher map[string]string `yaml:"matcher"`
+}
+
+func (u *upstream) tlsSocket(bundle string) tlsSocket {
+	name := tlsName{"DNS", map[string]string{"exact": u.host}}
+	context := tlsContext{Type: "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext", SNI: u.host}
+	if u.isAddress() {
+		name.Kind, context.SNI = "IP_ADDRESS", "" // SNI carries names only
+	}
+	context.Common.Validation = tlsValidation{map[string]string{"filename": bundle}, []tlsName{name}}
+	return tlsSocket{"envoy.transport_sockets.tls", context}
+}
+
+// caBundles are where systems keep the certificate authorities they trust, the list of Go's crypto/x509.
+var caBundles = []string{
+	"/etc/ssl/certs/ca-certificates.crt",                // Debian, Ubuntu, Arch
+	"/etc/pki/tls/certs/ca-bundle.crt",                  // Fedora, RHEL 6
+	"/etc/ssl/ca-bundle.pem",                            // openSUSE
+	"/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", // RHEL 7
+	"/etc/ssl/cert.pem",                                 // Alpine, macOS, BSD
+}
+
+// caBundle is the file of trusted authorities: $SSL_CERT_FILE, else the system's.
+func caBundle() (string, error) {
+	if named := os.Getenv("SSL_CERT_FILE"); named != "" {
+		if _, err := os.Stat(named); err != nil {
+			return "", fmt.Errorf("$SSL_CERT_FILE can't be read: %w", err)
+		}
+		return named, nil
+	}
+	for _, path := range caBundles {
+		if _, err := os.Stat(path); err == nil {
+			return path, nil
+		}
+	}
+	return "", errors.New("no CA bundle in the usual places, so https can't be verified: name one in $SSL_CERT_FILE")
+}

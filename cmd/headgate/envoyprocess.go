@@ -1,0 +1,180 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	readyWithin = time.Minute     // compiling the module takes seconds, on a busy machine many
+	stopWithin  = 3 * time.Second // then it is killed
+	pollEvery   = 20 * time.Millisecond
+)
+
+// logTo is where Envoy's log is shown, besides its file; nil: nowhere.
+func (p *runPlan) logTo(term terminal) io.Writer {
+	if p.verbose {
+		return term.err
+	}
+	return nil
+}
+
+// An envoyProcess is an Envoy that was started on the envoy.yaml of a folder of its own.
+type envoyProcess struct {
+	dir   string
+	cmd   *exec.Cmd
+	admin string        // host:port, once ready
+	ended chan struct{} // closed once it has ended, with state set
+	state string
+}
+
+// startEnvoy starts the binary; Envoy ends with this process, whatever ends this process.
+func startEnvoy(binary, dir string, workers int, log io.Writer) (*envoyProcess, error) {
+	p := &envoyProcess{dir: dir, ended: make(chan struct{})}
+	file, err := os.Create(p.logPath())
+	if err != nil {
+		return nil, err
+	}
+	p.cmd = exec.Command(binary, "-c", filepath.Join(dir, "envoy.yaml"), "--admin-address-path", p.adminPath(),
+		"--concurrency", strconv.Itoa(workers), "--disable-hot-restart", "--log-level", "warning")
+	p.cmd.SysProcAttr = childAttributes()
+	p.cmd.Stdout, p.cmd.Stderr = file, file
+	if log != nil {
+		both := io.MultiWriter(file, log)
+		p.cmd.Stdout, p.cmd.Stderr = both, both
+	}
+	started := make(chan error)
+	go p.supervise(started, file)
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("can't start Envoy: %w", err)
+	}
+	return p, nil
+}
+
+// supervise starts the process and waits for it on one locked thread, since on Linux a child is told of the end of the
+// thread that started it.
+func (p *envoyProcess) supervise(started chan<- error, log *os.File) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	defer log.Close()
+	err := p.cmd.Start()
+	started <- err
+	if err != nil {
+		return
+	}
+	_ = p.cmd.Wait() // the state says what its error would
+	p.state = p.cmd.ProcessState.String()
+	close(p.ended)
+}
+
+func (p *envoyProcess) logPath() string   { return filepath.Join(p.dir, "envoy.log") }
+func (p *envoyProcess) adminPath() string { return filepath.Join(p.dir, "admin") }
+
+// ready waits until Envoy serves and returns the address of its listener.
+func (p *envoyProcess) ready(ctx context.Context) (netip.AddrPort, error) {
+	deadline := time.After(readyWithin)
+	for {
+		if address, ok := p.listening(); ok {
+			return address, nil
+		}
+		select {
+		case <-ctx.Done():
+			return netip.AddrPort{}, ctx.Err()
+		case <-p.ended:
+			return netip.AddrPort{}, p.whyEnded("did not start")
+		case <-deadline:
+			return netip.AddrPort{}, fmt.Errorf("Envoy is not ready after %v: %s", readyWithin, p.lastWord())
+		case <-time.After(pollEvery):
+		}
+	}
+}
+
+// listening asks Envoy whether it is ready, and if so, where it listens (the bootstrap may have left the port to it).
+func (p *envoyProcess) listening() (netip.AddrPort, bool) {
+	admin, err := os.ReadFile(p.adminPath())
+	if err != nil {
+		return netip.AddrPort{}, false
+	}
+	p.admin = strings.TrimSpace(string(admin))
+	if _, err := p.ask("/ready"); err != nil {
+		return netip.AddrPort{}, false
+	}
+	var reply struct {
+		Statuses []struct {
+			Local struct {
+				Socket struct {
+					Address string `json:"address"`
+					Port    uint16 `json:"port_value"`
+				} `json:"socket_address"`
+			} `json:"local_address"`
+		} `json:"listener_statuses"`
+	}
+	body, err := p.ask("/listeners?format=json")
+	if err != nil || json.Unmarshal(body, &reply) != nil || len(reply.Statuses) == 0 {
+		return netip.AddrPort{}, false
+	}
+	socket := reply.Statuses[0].Local.Socket
+	host, err := netip.ParseAddr(socket.Address)
+	return netip.AddrPortFrom(host, socket.Port), err == nil
+}
+
+// adminClient goes to loopback, and so never through a proxy.
+var adminClient = http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{Proxy: nil}}
+
+func (p *envoyProcess) ask(path string) ([]byte, error) {
+	reply, err := adminClient.Get("http://" + p.admin + path)
+	if err != nil {
+		return nil, err
+	}
+	defer reply.Body.Close()
+	if reply.StatusCode != http.StatusOK {
+		return nil, errors.New(reply.Status)
+	}
+	return io.ReadAll(reply.Body)
+}
+
+// wait returns nil when ctx is done, or why Envoy ended before that.
+func (p *envoyProcess) wait(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-p.ended:
+		return p.whyEnded("ended")
+	}
+}
+
+func (p *envoyProcess) whyEnded(what string) error {
+	return fmt.Errorf("Envoy %s (%s): %s", what, p.state, p.lastWord())
+}
+
+func (p *envoyProcess) lastWord() string {
+	log, err := os.ReadFile(p.logPath())
+	if err != nil {
+		return err.Error()
+	}
+	return tellingLine(string(log))
+}
+
+// stop ends Envoy, if need be by force; it has ended on return.
+func (p *envoyProcess) stop() {
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-p.ended:
+	case <-time.After(stopWithin):
+		_ = p.cmd.Process.Kill()
+		<-p.ended
+	}
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// asTool makes the test binary behave as the headgate program, so that tests of the whole process run the code under test.
+const asTool = "HEADGATE_TEST_AS_TOOL"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asTool) != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// call runs a command in this process.
+func call(stdin string, args ...string) (status int, out, errs string) {
+	var o, e bytes.Buffer
+	status = headgate(terminal{strings.NewReader(stdin), &o, &e}, args)
+	return status, o.String(), e.String()
+}
+
+func TestErrorsAreOneLineThatSaysWhatToDo(t *testing.T) {
+	const form = "want http://HOST[:PORT][/PATH] or https://HOST[:PORT][/PATH]"
+	for _, c := range []struct {
+		args string
+		want string
+	}{
+		{"", "no command: want run, render, check, version or help (try `headgate help`)"},
+		{"serve", "no command \"serve\": want run, render, check, version or help (try `headgate help`)"},
+		{"help serve", "no command \"serve\": want run, render, check, version or help (try `headgate help`)"},
+		{"version now", "unexpected argument \"now\" (see `headgate help version`)"},
+		{"run", "--upstream is missing: where is the model API? e.g. --upstream https://api.example.com"},
+		{"run --upstream", "flag needs an argument: -upstream (see `headgate help run`)"},
+		{"run --upstream example.com", `--upstream "example.com": ` + form},
+		{"run --upstream http://a?b=c", `--upstream "http://a?b=c": ` + form + ", without user, query or fragment (clients send their own credentials)"},
+		{"run --upstream http://a:99999", `--upstream "http://a:99999": 99999 is no port: want 1 to 65535`},
+		{"run --sample --upstream http://a", "--sample brings its own model API: leave out --upstream or --sample"},
+		{"run --sample now", "unexpected argument \"now\" (see `headgate help run`)"},
+		{"run --sample --colour", "flag provided but not defined: -colour (see `headgate help run`)"},
+		{"run --sample --bind host:1", `--bind "host:1": want IP:PORT, e.g. 127.0.0.1:10000, or 0.0.0.0:10000 for all interfaces`},
+		{"run --sample --bind :10000", `--bind ":10000": want IP:PORT, e.g. 127.0.0.1:10000, or 0.0.0.0:10000 for all interfaces`},
+		{"run --sample --concurrency 0", `--concurrency "0": want a whole number from 1 to 100000`},
+		{"run --sample --concurrency 1.5", `--concurrency "1.5": want a whole number from 1 to 100000`},
+		{"run --sample --queue -1", `--queue "-1": want a whole number from 0 to 100000`},
+		{"run --sample --queue 4294967297", `--queue "4294967297": want a whole number from 0 to 100000`},
+		{"run --sample --queue-timeout 5", `--queue-timeout "5": want a duration from 1ms to 1h, e.g. 30s or 250ms`},
+		{"run --sample --queue-timeout 2h", `--queue-timeout "2h": want a duration from 1ms to 1h, e.g. 30s or 250ms`},
+		{"run --sample --workers 0", `--workers "0": want a whole number from 1 to 100000`},
+		{"run --sample --wasm no/such.wasm", "no wasm module at no/such.wasm: make it with `make build`, or say where it is with --wasm"},
+		{"render", "render what? want `headgate render envoy` or `headgate render istio`"},
+		{"render gateway", "render what? want `headgate render envoy` or `headgate render istio`"},
+		{"render envoy", "--upstream is missing: where is the model API? e.g. --upstream https://api.example.com"},
+		{"check", "check wants one file: headgate check FILE (- is stdin)"},
+		{"check no/such.json", "open no/such.json: no such file or directory"},
+	} {
+		status, out, errs := call("", strings.Fields(c.args)...)
+		require.Equal(t, 1, status, c.args)
+		require.Equal(t, "headgate: "+c.want+"\n", errs, c.args)
+		require.Empty(t, out, c.args)
+	}
+}
+
+func TestHelpAndVersionAreAnswers(t *testing.T) {
+	for args, want := range map[string]string{
+		"help": "headgate check FILE", "-h": "headgate check FILE", "--help": "headgate check FILE",
+		"run --help": "--queue-timeout DURATION", "help run": "--queue-timeout DURATION", "help render": "--upstream URL", "render -h": "--upstream URL",
+		"version": "headgate ", "--version": "headgate ",
+	} {
+		status, out, errs := call("", strings.Fields(args)...)
+		require.Equal(t, 0, status, args)
+		require.Contains(t, out, want, args)
+		require.Empty(t, errs, args)
+	}
+}
+
+func TestCheckNamesTheFieldAndTheFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "plugin.json")
+	require.NoError(t, os.WriteFile(file, []byte(`{"pools": [{"name": "gateway", "limit": 4, "queue": 8, "max_wait": "5"}]}`), 0o600))
+	status, out, errs := call("", "check", file)
+	require.Equal(t, 1, status)
+	require.Empty(t, out)
+	require.Regexp(t, `^headgate: `+file+`: pools\[0\]\.max_wait: .*"5".*\n$`, errs)
+}
+
+func TestCheckTakesStdin(t *testing.T) {
+	status, out, errs := call(`{"pools": [{"name": "gateway", "limit": 4}]}`, "check", "-")
+	require.Empty(t, errs)
+	require.Equal(t, 0, status)
+	require.Equal(t, "- is valid: 1 pools, 0 routes\n", out)
+}

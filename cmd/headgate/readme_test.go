@@ -1,0 +1,41 @@
+package main
+
+import (
+	"os"
+	"regexp"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headgate/headgate/admission"
+)
+
+func TestREADMEShowsWhatTheToolDoes(t *testing.T) {
+	text, err := os.ReadFile("../../README.md")
+	require.NoError(t, err)
+	readme := string(text)
+
+	config := regexp.MustCompile("(?s)```json\n(.*?)```").FindStringSubmatch(readme)
+	require.NotNil(t, config)
+	_, err = admission.ParseConfig([]byte(config[1]))
+	require.NoError(t, err)
+
+	plan, err := parseRun(terminal{}, []string{"--sample"})
+	require.NoError(t, err)
+	plan.upstream = &upstream{host: "127.0.0.1", port: 1}
+	const url = "http://127.0.0.1:10000"
+	for _, shown := range []string{plan.limits(), plan.curl(url), sampleBurst(url)} {
+		require.Contains(t, readme, shown)
+	}
+}
+
+func TestREADMELinksLeadSomewhere(t *testing.T) {
+	text, err := os.ReadFile("../../README.md")
+	require.NoError(t, err)
+	links := regexp.MustCompile(`\]\(([^)#:]+)\)`).FindAllStringSubmatch(string(text), -1)
+	require.NotEmpty(t, links)
+	for _, link := range links {
+		_, err := os.Stat("../../" + link[1])
+		require.NoError(t, err)
+	}
+}

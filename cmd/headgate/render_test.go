@@ -1,0 +1,161 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/headgate/headgate/admission"
+	"github.com/headgate/headgate/envoy"
+	"github.com/headgate/headgate/envoy/rig"
+)
+
+// render returns what `headgate render` prints for the flags.
+func render(t *testing.T, args ...string) string {
+	t.Helper()
+	status, out, errs := call("", append([]string{"render"}, args...)...)
+	require.Empty(t, errs)
+	require.Equal(t, 0, status)
+	return out
+}
+
+// at returns the value at a path of a YAML document, as yamlEdit names it.
+func at(t *testing.T, document, path string) string {
+	t.Helper()
+	e := editYAML([]byte(document))
+	text := e.text(path)
+	require.NoError(t, e.err)
+	return text
+}
+
+// meaning is a YAML document without its comments, order and style.
+func meaning(t *testing.T, document string) any {
+	t.Helper()
+	var value any
+	require.NoError(t, yaml.Unmarshal([]byte(document), &value))
+	return value
+}
+
+func TestRenderWithTheDefaultsIsTheFile(t *testing.T) {
+	rendered := render(t, "envoy", "--upstream", "http://127.0.0.1:8080", "--wasm", "build/headgate.wasm")
+	wasm := at(t, rendered, filterPath+"vm_config/code/local/filename")
+	require.True(t, filepath.IsAbs(wasm), "%s works from one folder only", wasm)
+	require.Equal(t, meaning(t, string(envoy.Bootstrap)), meaning(t, strings.ReplaceAll(rendered, wasm, "build/headgate.wasm")))
+	require.Equal(t, commentLines(string(envoy.Bootstrap)), commentLines(rendered), "a comment is lost")
+}
+
+// commentLines counts them below the head, which is rendered anew.
+func commentLines(document string) int {
+	_, body, _ := strings.Cut(document, "node:")
+	return strings.Count(body, "# ")
+}
+
+func TestRenderPutsTheFlagsInTheirPlaces(t *testing.T) {
+	rendered := render(t, "envoy", "--upstream", "http://models.example.com:8000/base", "--bind", "127.0.0.1:1234",
+		"--concurrency", "7", "--queue", "9", "--queue-timeout", "90s", "--wasm", "/opt/headgate.wasm")
+	for path, want := range map[string]string{
+		listenerPath + "address/socket_address/address":    "127.0.0.1",
+		listenerPath + "address/socket_address/port_value": "1234",
+		filterPath + "vm_config/code/local/filename":       "/opt/headgate.wasm",
+		connectionPath + "request_timeout":                 "390s",
+		connectionPath + "stream_idle_timeout":             "690s",
+		routePath + "prefix_rewrite":                       "/base/",
+		routePath + "host_rewrite_literal":                 "models.example.com:8000",
+		clusterPath + "type":                               "LOGICAL_DNS",
+		endpointPath + "address/socket_address/address":    "models.example.com",
+		endpointPath + "address/socket_address/port_value": "8000",
+	} {
+		require.Equal(t, want, at(t, rendered, path), path)
+	}
+	config, err := admission.ParseConfig([]byte(at(t, rendered, filterPath+"configuration/value")))
+	require.NoError(t, err)
+	require.Len(t, config.Pools, 1)
+	pool := config.Pools[0]
+	require.Equal(t, "gateway", pool.Name)
+	require.Equal(t, 7, pool.Limit)
+	require.Equal(t, 9, pool.Queue)
+	require.Equal(t, 90*admission.Second, pool.MaxWait)
+	require.Equal(t, "x-tenant", config.Identity.Tenant[0].Name)
+}
+
+func TestRenderTrustsNoTenantHeaderBeyondLoopback(t *testing.T) {
+	for bind, trusted := range map[string]int{"127.0.0.1:1": 1, "[::1]:1": 1, "0.0.0.0:1": 0, "[::]:1": 0, "10.0.0.1:1": 0} {
+		rendered := render(t, "envoy", "--upstream", "http://127.0.0.1:8080", "--bind", bind)
+		config, err := admission.ParseConfig([]byte(at(t, rendered, filterPath+"configuration/value")))
+		require.NoError(t, err)
+		require.Len(t, config.Identity.Tenant, trusted, bind)
+	}
+}
+
+func TestRenderVerifiesTheCertificateOfAnHTTPSUpstream(t *testing.T) {
+	bundle := filepath.Join(t.TempDir(), "ca.pem")
+	require.NoError(t, os.WriteFile(bundle, nil, 0o600))
+	t.Setenv("SSL_CERT_FILE", bundle)
+	const validation = clusterPath + "transport_socket/typed_config/common_tls_context/validation_context/"
+
+	byName := render(t, "envoy", "--upstream", "https://api.example.com")
+	require.Equal(t, bundle, at(t, byName, validation+"trusted_ca/filename"))
+	require.Equal(t, "DNS", at(t, byName, validation+"match_typed_subject_alt_names/0/san_type"))
+	require.Equal(t, "api.example.com", at(t, byName, validation+"match_typed_subject_alt_names/0/matcher/exact"))
+	require.Equal(t, "api.example.com", at(t, byName, clusterPath+"transport_socket/typed_config/sni"))
+	require.Equal(t, "443", at(t, byName, endpointPath+"address/socket_address/port_value"))
+	require.Equal(t, "api.example.com", at(t, byName, routePath+"host_rewrite_literal"))
+
+	byAddress := render(t, "envoy", "--upstream", "https://[::1]:8443")
+	require.Equal(t, "IP_ADDRESS", at(t, byAddress, validation+"match_typed_subject_alt_names/0/san_type"))
+	require.Equal(t, "STATIC", at(t, byAddress, clusterPath+"type"))
+	require.NotContains(t, byAddress, "sni:")
+}
+
+func TestRenderSaysWhichCABundleIsMissing(t *testing.T) {
+	t.Setenv("SSL_CERT_FILE", "no/such.pem")
+	status, _, errs := call("", "render", "envoy", "--upstream", "https://api.example.com")
+	require.Equal(t, 1, status)
+	require.Equal(t, "headgate: $SSL_CERT_FILE can't be read: stat no/such.pem: no such file or directory\n", errs)
+}
+
+func TestRenderIstioHasTheSameLimits(t *testing.T) {
+	rendered := render(t, "istio", "--concurrency", "7", "--queue", "0", "--queue-timeout", "250ms")
+	var object struct {
+		Spec struct {
+			PluginConfig map[string]any `yaml:"pluginConfig"`
+		}
+	}
+	require.NoError(t, yaml.Unmarshal([]byte(rendered), &object))
+	text, err := json.Marshal(object.Spec.PluginConfig)
+	require.NoError(t, err)
+	config, err := admission.ParseConfig(text)
+	require.NoError(t, err)
+	require.Equal(t, "gateway", config.Pools[0].Name)
+	require.Equal(t, 7, config.Pools[0].Limit)
+	require.Equal(t, 0, config.Pools[0].Queue)
+	require.Equal(t, 250*admission.Millisecond, config.Pools[0].MaxWait)
+	require.Contains(t, rendered, "failStrategy: FAIL_RELOAD")
+}
+
+// The greatest values that flags may have make a configuration too.
+func TestRenderTakesEveryLimitThatAFlagTakes(t *testing.T) {
+	for _, values := range [][]string{{"1", "0", "1ms"}, {"100000", "100000", maxQueueTimeout.String()}, {"1", "1", (1500 * time.Millisecond).String()}} {
+		render(t, "envoy", "--upstream", "http://127.0.0.1:1", "--concurrency", values[0], "--queue", values[1], "--queue-timeout", values[2])
+	}
+}
+
+func TestEnvoyTakesWhatRenderPrints(t *testing.T) {
+	wasm, err := rig.WasmPath()
+	require.NoError(t, err)
+	binary, err := rig.EnvoyPath()
+	require.NoError(t, err)
+	for _, upstream := range []string{"http://127.0.0.1:8080", "https://localhost/v1", "https://[::1]:8443"} {
+		file := filepath.Join(t.TempDir(), "envoy.yaml")
+		require.NoError(t, os.WriteFile(file, []byte(render(t, "envoy", "--upstream", upstream, "--wasm", wasm)), 0o600))
+		said, err := exec.Command(binary, "--mode", "validate", "-c", file).CombinedOutput()
+		require.NoError(t, err, "%s: %s", upstream, said)
+	}
+}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// An upstream is the model API behind the gateway.
+type upstream struct {
+	tls  bool
+	host string // a lower-case name or an IP address, without brackets
+	port uint16
+	path string // a base path without its trailing slash, or ""
+}
+
+var errUpstreamForm = errors.New("want http://HOST[:PORT][/PATH] or https://HOST[:PORT][/PATH]")
+
+func parseUpstream(text string) (*upstream, error) {
+	u, err := url.Parse(text)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" || u.Opaque != "" {
+		return nil, errUpstreamForm
+	}
+	if u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.ForceQuery {
+		return nil, fmt.Errorf("%w, without user, query or fragment (clients send their own credentials)", errUpstreamForm)
+	}
+	if strings.ContainsAny(u.Hostname(), " %,\"'") || strings.HasSuffix(u.Host, ":") {
+		return nil, errUpstreamForm
+	}
+	port, err := upstreamPort(u)
+	if err != nil {
+		return nil, err
+	}
+	return &upstream{u.Scheme == "https", strings.ToLower(u.Hostname()), port, strings.TrimRight(u.EscapedPath(), "/")}, nil
+}
+
+func upstreamPort(u *url.URL) (uint16, error) {
+	text := u.Port()
+	if text == "" {
+		text = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	port, err := strconv.ParseUint(text, 10, 16)
+	if err != nil || port == 0 {
+		return 0, fmt.Errorf("%s is no port: want 1 to 65535", text)
+	}
+	return uint16(port), nil
+}
+
+// authority is what the upstream expects in its Host header: the port only where it isn't the scheme's own.
+func (u *upstream) authority() string {
+	standard := uint16(80)
+	if u.tls {
+		standard = 443
+	}
+	if u.port != standard {
+		return net.JoinHostPort(u.host, strconv.Itoa(int(u.port)))
+	}
+	if strings.Contains(u.host, ":") {
+		return "[" + u.host + "]"
+	}
+	return u.host
+}
+
+// isAddress reports whether the host is an IP address rather than a name to be resolved.
+func (u *upstream) isAddress() bool {
+	_, err := netip.ParseAddr(u.host)
+	return err == nil
+}
+
+func (u *upstream) String() string {
+	scheme := "http://"
+	if u.tls {
+		scheme = "https://"
+	}
+	return scheme + u.authority() + u.path
+}

@@ -1,0 +1,28 @@
+package main
+
+import (
+	"fmt"
+	"runtime/debug"
+)
+
+// version is set by the linker in make build.
+var version string
+
+func runVersion(term terminal, args []string) error {
+	if err := newFlagSet("version").parseAll(term, args); err != nil {
+		return err
+	}
+	fmt.Fprintln(term.out, "headgate", toolVersion())
+	return nil
+}
+
+// toolVersion is the version make build gave, else the one Go recorded (go install MODULE@VERSION).
+func toolVersion() string {
+	if version != "" {
+		return version
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "unknown"
+}

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// A yamlEdit changes values of a YAML document and keeps its comments and order. After the first failure it changes nothing
+// more; bytes returns that failure.
+type yamlEdit struct {
+	root yaml.Node
+	err  error
+}
+
+func editYAML(text []byte) *yamlEdit {
+	e := &yamlEdit{}
+	e.err = yaml.Unmarshal(text, &e.root)
+	return e
+}
+
+// set replaces the value at path, e.g. clusters/0/name. The last key of the path may be new; what leads to it must be there.
+func (e *yamlEdit) set(path string, value any) {
+	if e.err != nil {
+		return
+	}
+	node, err := e.find(path, true)
+	if err != nil {
+		e.err = err
+		return
+	}
+	was := *node
+	e.err = node.Encode(value)
+	node.HeadComment, node.LineComment, node.FootComment = was.HeadComment, was.LineComment, was.FootComment
+	if text, isText := value.(string); isText && strings.Contains(text, "\n") {
+		node.Style = yaml.LiteralStyle
+	}
+}
+
+// setHead replaces the comment at the top.
+func (e *yamlEdit) setHead(comment string) {
+	if e.err != nil {
+		return
+	}
+	e.root.HeadComment = ""
+	e.root.Content[0].HeadComment = comment
+	e.root.Content[0].Content[0].HeadComment = ""
+}
+
+// text returns the scalar at path.
+func (e *yamlEdit) text(path string) string {
+	if e.err != nil {
+		return ""
+	}
+	node, err := e.find(path, false)
+	if err != nil {
+		e.err = err
+		return ""
+	}
+	return node.Value
+}
+
+func (e *yamlEdit) find(path string, create bool) (*yaml.Node, error) {
+	node := e.root.Content[0]
+	steps := strings.Split(path, "/")
+	for i, step := range steps {
+		next := child(node, step)
+		if next == nil && create && i == len(steps)-1 && node.Kind == yaml.MappingNode {
+			next = &yaml.Node{}
+			node.Content = append(node.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: step}, next)
+		}
+		if next == nil {
+			return nil, fmt.Errorf("the configuration to edit has no %s", strings.Join(steps[:i+1], "/"))
+		}
+		node = next
+	}
+	return node, nil
+}
+
+// child returns the value of a key or of an index, or nil.
+func child(node *yaml.Node, step string) *yaml.Node {
+	switch node.Kind {
+	case yaml.MappingNode:
+		for i := 0; i < len(node.Content); i += 2 {
+			if node.Content[i].Value == step {
+				return node.Content[i+1]
+			}
+		}
+	case yaml.SequenceNode:
+		if i, err := strconv.Atoi(step); err == nil && i < len(node.Content) {
+			return node.Content[i]
+		}
+	}
+	return nil
+}
+
+func (e *yamlEdit) bytes() ([]byte, error) {
+	if e.err != nil {
+		return nil, e.err
+	}
+	var out bytes.Buffer
+	encoder := yaml.NewEncoder(&out)
+	encoder.SetIndent(2)
+	if err := encoder.Encode(&e.root); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), encoder.Close()
+}

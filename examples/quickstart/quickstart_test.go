@@ -1,0 +1,167 @@
+// Package quickstart tests the example in this folder, all of it that runs without containers.
+package quickstart
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/headgate/headgate/envoy/rig"
+)
+
+// A composeFile has the keys of the Compose specification that the example uses.
+type composeFile struct {
+	Services map[string]struct {
+		Image     string
+		Command   []string
+		Volumes   []string
+		Ports     []string
+		DependsOn []string `yaml:"depends_on"`
+	}
+}
+
+func readCompose(t *testing.T) composeFile {
+	t.Helper()
+	text, err := os.ReadFile("compose.yaml")
+	require.NoError(t, err)
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	decoder.KnownFields(true)
+	var file composeFile
+	require.NoError(t, decoder.Decode(&file))
+	return file
+}
+
+func TestComposeMountsWhatIsThere(t *testing.T) {
+	for name, service := range readCompose(t).Services {
+		require.NotEmpty(t, service.Image, name)
+		for _, volume := range service.Volumes {
+			source, target, found := strings.Cut(volume, ":")
+			require.True(t, found, volume)
+			_, err := os.Stat(source)
+			require.NoError(t, err, "build/headgate.wasm comes from `make build`")
+			require.True(t, strings.HasPrefix(target, "/") && strings.HasSuffix(target, ":ro"), volume)
+		}
+	}
+}
+
+func TestComposePublishesOnThisMachineOnly(t *testing.T) {
+	for name, service := range readCompose(t).Services {
+		for _, port := range service.Ports {
+			require.True(t, strings.HasPrefix(port, "127.0.0.1:"), "%s: %s", name, port)
+		}
+	}
+}
+
+func TestComposeTakesTheEnvoyThatIsTested(t *testing.T) {
+	pinned, err := os.ReadFile("../../build/envoy.version")
+	require.NoError(t, err)
+	minor := pinned[:bytes.LastIndexByte(pinned, '.')]
+	require.Equal(t, "envoyproxy/envoy:v"+string(minor)+"-latest", readCompose(t).Services["gateway"].Image)
+}
+
+// The README names the command that makes envoy.yaml; the file is what it prints.
+func TestEnvoyConfigurationIsWhatTheCommandPrints(t *testing.T) {
+	readme, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	command := regexp.MustCompile(`(?m)^build/headgate (render .*)$`).FindSubmatch(readme)
+	require.NotNil(t, command)
+	render := exec.Command("go", append([]string{"run", "./cmd/headgate"}, strings.Fields(string(command[1]))...)...)
+	render.Dir = "../.."
+	want, err := render.Output()
+	require.NoError(t, err)
+	have, err := os.ReadFile("envoy.yaml")
+	require.NoError(t, err)
+	require.Equal(t, string(want), string(have), "make it anew: %s > examples/quickstart/envoy.yaml", command[0])
+}
+
+// start runs a program until the test ends.
+func start(t *testing.T, name string, args ...string) {
+	t.Helper()
+	program := exec.Command(name, args...)
+	program.Stderr = t.Output()
+	require.NoError(t, program.Start())
+	t.Cleanup(func() {
+		_ = program.Process.Kill()
+		_ = program.Wait()
+	})
+}
+
+// here is envoy.yaml for this machine: other addresses, nothing else.
+func here(t *testing.T, gateway, admin, model int) string {
+	t.Helper()
+	wasm, err := rig.WasmPath()
+	require.NoError(t, err)
+	text, err := os.ReadFile("envoy.yaml")
+	require.NoError(t, err)
+	config := string(text)
+	for was, is := range map[string]string{
+		"address: 0.0.0.0, port_value: 10000":  "address: 127.0.0.1, port_value: " + strconv.Itoa(gateway),
+		"address: 127.0.0.1, port_value: 9901": "address: 127.0.0.1, port_value: " + strconv.Itoa(admin),
+		"address: model, port_value: 8080":     "address: 127.0.0.1, port_value: " + strconv.Itoa(model),
+		"filename: /etc/envoy/headgate.wasm":   "filename: " + wasm,
+	} {
+		require.Equal(t, 1, strings.Count(config, was), was)
+		config = strings.Replace(config, was, is, 1)
+	}
+	file := filepath.Join(t.TempDir(), "envoy.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(config), 0o600))
+	return file
+}
+
+func freePort(t *testing.T) int {
+	t.Helper()
+	port, err := rig.FreePort()
+	require.NoError(t, err)
+	return port
+}
+
+// Two run, three wait, three are refused at once.
+func TestEightRequestsAtOnceEndAsTheREADMESays(t *testing.T) {
+	binary, err := rig.EnvoyPath()
+	require.NoError(t, err)
+	gateway, admin, model := freePort(t), freePort(t), freePort(t)
+	const takes = 500 * time.Millisecond
+	start(t, "python3", "model.py", strconv.Itoa(model), fmt.Sprint(takes.Seconds()))
+	start(t, binary, "--disable-hot-restart", "--log-level", "error", "--concurrency", "2", "-c", here(t, gateway, admin, model))
+	for _, ready := range []string{"http://127.0.0.1:" + strconv.Itoa(admin) + "/ready", "http://127.0.0.1:" + strconv.Itoa(model)} {
+		rig.Eventually(t, time.Minute, ready+" answers", func() bool { return status(http.Get(ready)) != 0 })
+	}
+
+	ended, began := make(chan int), time.Now()
+	for range 8 {
+		go func() {
+			url := "http://127.0.0.1:" + strconv.Itoa(gateway) + "/v1/chat/completions"
+			ended <- status(http.Post(url, "application/json", strings.NewReader("{}")))
+		}()
+	}
+	count := map[int]int{}
+	for range 8 {
+		count[<-ended]++
+	}
+	require.Equal(t, map[int]int{http.StatusOK: 5, http.StatusTooManyRequests: 3}, count)
+	require.Greater(t, time.Since(began), 5*takes/2, "five replies two at a time take three rounds")
+}
+
+// status reads a reply to its end and returns its status, or 0 for none.
+func status(reply *http.Response, err error) int {
+	if err != nil {
+		return 0
+	}
+	defer reply.Body.Close()
+	var body bytes.Buffer
+	if _, err := body.ReadFrom(reply.Body); err != nil {
+		return 0
+	}
+	return reply.StatusCode
+}
