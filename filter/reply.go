@@ -80,6 +80,7 @@ func (s *stream) resume() {
 		return
 	}
 	s.announce()
+	s.paused = false
 	p.actions++
 	abi.ContinueRequest()
 	abi.SetEffectiveContext(p.id)

@@ -34,11 +34,12 @@ type stream struct {
 	held   []holding // those it holds a permit of
 	waited int64     // nanoseconds in all queues
 
-	at    *key // the key it waits for, or waited for last
-	seq   uint32
-	since int64
-	due   int64
-	fate  fate
+	paused bool // its headers wait
+	at     *key // the key it waits for, or waited for last
+	seq    uint32
+	since  int64
+	due    int64
+	fate   fate
 
 	refusal refusal
 }
@@ -64,16 +65,38 @@ func (s *stream) OnHttpRequestHeaders(int, bool) types.Action {
 		abi.Increment(p.stats.ambiguous, 1)
 		s.refusal = refusal{reason: reasonAmbiguous}
 		s.answer()
-		return types.ActionPause
+		return s.pause()
 	}
 	switch s.proceed() {
 	case passWaiting:
-		return types.ActionPause
+		return s.pause()
 	case passRefused:
 		s.answer()
-		return types.ActionPause
+		return s.pause()
 	}
 	s.announce()
+	return types.ActionContinue
+}
+
+func (s *stream) pause() types.Action {
+	s.paused = true
+	return types.ActionPause
+}
+
+// OnHttpRequestBody holds the body back while the headers wait: where the host lets the body come (Envoy's
+// allow_on_headers_stop_iteration), a body callback that goes on would let the headers go too.
+func (s *stream) OnHttpRequestBody(int, bool) types.Action {
+	if s.paused {
+		return abi.ActionPauseBody
+	}
+	return types.ActionContinue
+}
+
+// OnHttpRequestTrailers holds the trailers back likewise.
+func (s *stream) OnHttpRequestTrailers(int) types.Action {
+	if s.paused {
+		return types.ActionPause
+	}
 	return types.ActionContinue
 }
 
@@ -130,5 +153,5 @@ func (s *stream) Recovered(string) types.Action {
 	}
 	s.refusal = refusal{reason: reasonRejected, retryAfter: 1}
 	s.answer()
-	return types.ActionPause
+	return s.pause()
 }

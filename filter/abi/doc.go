@@ -54,6 +54,10 @@ const (
 	KindHistogram MetricKind = 2
 )
 
+// ActionPauseBody answers a body callback: stop here, let the sender feel back-pressure, and refuse nothing.
+// The SDK has no name for it. types.ActionPause would buffer the body up to the host's limit and then answer 413.
+const ActionPauseBody types.Action = 2
+
 // A Recoverer is a context that wants to know of a panic in one of its callbacks; the action is what a headers or body
 // callback answers then. Contexts that aren't Recoverers go on: their callback answers types.ActionContinue.
 type Recoverer interface {

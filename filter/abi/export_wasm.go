@@ -72,6 +72,26 @@ func proxyOnRequestHeaders(id, n, end uint32) (action uint32) {
 	return action
 }
 
+//go:wasmexport proxy_on_request_body
+func proxyOnRequestBody(id, size, end uint32) (action uint32) {
+	s := contexts.streams[id]
+	defer guard("proxy_on_request_body", s, &action)
+	if s != nil {
+		action = uint32(s.OnHttpRequestBody(int(size), end != 0))
+	}
+	return action
+}
+
+//go:wasmexport proxy_on_request_trailers
+func proxyOnRequestTrailers(id, n uint32) (action uint32) {
+	s := contexts.streams[id]
+	defer guard("proxy_on_request_trailers", s, &action)
+	if s != nil {
+		action = uint32(s.OnHttpRequestTrailers(int(n)))
+	}
+	return action
+}
+
 //go:wasmexport proxy_on_done
 func proxyOnDone(id uint32) (done uint32) {
 	done = 1
