@@ -38,8 +38,9 @@ const maxValue = 128
 
 // reads is which request headers a configuration looks at. All of them are read with one host call.
 type reads struct {
-	names []string
-	found []headerValue
+	names   []string
+	lengths uint64 // a bit for each length of a name, modulo 64: most headers are passed over by theirs
+	found   []headerValue
 	path, method, contentType,
 	tenant, model, class, deadline []int // indexes into names; of a source that is no header: -1
 	own []string // Headgate's own names in the request, to be removed
@@ -73,6 +74,7 @@ func (r *reads) add(name string) []int {
 		}
 	}
 	r.names = append(r.names, name)
+	r.lengths |= 1 << (len(name) & 63)
 	return []int{len(r.names) - 1}
 }
 
@@ -93,20 +95,28 @@ func (r *reads) read() {
 	clear(r.found)
 	r.own = r.own[:0]
 	pairs, _ := abi.RequestHeaders()
-	pairs.Each(func(name, value []byte) bool {
-		for i, n := range r.names {
-			if len(n) == len(name) && n == view(name) {
-				if r.found[i].count++; r.found[i].count == 1 {
-					r.found[i].value = value
-				}
-				return true
+	for c := pairs.Cursor(); c.Next(); {
+		n := len(c.Name)
+		if r.lengths&(1<<(n&63)) != 0 && r.note(view(c.Name), c.Value) {
+			continue
+		}
+		if n > len(ownPrefix) && c.Name[0] == 'x' && view(c.Name[:len(ownPrefix)]) == ownPrefix {
+			r.own = append(r.own, string(c.Name))
+		}
+	}
+}
+
+// note keeps the value of a header that is looked at; false if it isn't.
+func (r *reads) note(name string, value []byte) bool {
+	for i, n := range r.names {
+		if n == name {
+			if r.found[i].count++; r.found[i].count == 1 {
+				r.found[i].value = value
 			}
+			return true
 		}
-		if len(name) > len(ownPrefix) && view(name[:len(ownPrefix)]) == ownPrefix {
-			r.own = append(r.own, string(name))
-		}
-		return true
-	})
+	}
+	return false
 }
 
 func (r *reads) value(at []int) []byte { return r.found[at[0]].value }

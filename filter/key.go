@@ -58,7 +58,12 @@ func (o *pool) key(name string, maxKeys int) *key {
 	if len(o.Key) == 0 {
 		return o.only
 	}
+	recent := &o.recent[resemblance(name)]
+	if k := *recent; k != nil && k.name == name {
+		return k
+	}
 	if k, ok := o.keys[name]; ok {
+		*recent = k
 		return k
 	}
 	if name == o.other.name {
@@ -75,11 +80,23 @@ func (o *pool) key(name string, maxKeys int) *key {
 	return k
 }
 
+// recentKeys is how many keys are found without the map's hashing.
+const recentKeys = 16
+
+func resemblance(name string) int {
+	n := len(name)
+	if n == 0 {
+		return 0
+	}
+	return (n + 3*int(name[0]) + 5*int(name[n-1])) % recentKeys
+}
+
 // spareKeys is how many keys a context remembers beyond those that can have records.
 const spareKeys = 64
 
 // forget drops what is known of keys that no stream here uses.
 func (o *pool) forget() {
+	clear(o.recent[:])
 	for name, k := range o.keys {
 		if !k.involved() && !k.dirty {
 			delete(o.keys, name)

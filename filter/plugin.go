@@ -52,6 +52,9 @@ type pool struct {
 	only   *key // the one key of a pool without dimensions
 	other  *key // what keys beyond max_keys share
 	hand   int  // where the next search for an idle slot starts
+
+	recent         [recentKeys]*key // the last key met by rough resemblance of its name
+	admittedAtOnce []byte           // what the access log is told of most requests
 }
 
 // OnPluginStart parses the configuration, and no more: the host also calls it in a throw-away VM that never sees a
@@ -67,7 +70,8 @@ func (p *plugin) OnPluginStart(int) types.OnPluginStartStatus {
 	}
 	p.configure(cfg)
 	if cfg.Mode != admission.ModeDisabled && len(p.pools) > 0 {
-		abi.SetTick(1)
+		p.begin()
+		p.arm(p.now)
 	}
 	return types.OnPluginStartStatusOK
 }
@@ -93,6 +97,7 @@ func newPool(cfg *admission.Config, c *admission.Pool) *pool {
 	o := &pool{Pool: c, prefix: dataPrefix + cfg.Domain + "/" + c.Name + "/", stats: definePoolStats(c.Name), keys: map[string]*key{}}
 	o.other = &key{pool: o, name: "other", limit: c.Limit, data: o.prefix + "other", fixed: true}
 	o.only = &key{pool: o, name: c.Name, limit: c.Limit, data: o.prefix + "only", fixed: true}
+	o.admittedAtOnce = appendOutcome(nil, "admitted", c.Name, 0)
 	return o
 }
 

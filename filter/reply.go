@@ -11,7 +11,8 @@ import (
 type reason uint8
 
 const (
-	reasonRejected reason = iota
+	reasonNone reason = iota
+	reasonRejected
 	reasonExpired
 	reasonAmbiguous
 )
@@ -103,13 +104,17 @@ func (s *stream) announce() {
 // publish puts the decision where the host's access log can print it: filter state wasm.headgate, a JSON object.
 func (s *stream) publish(outcome, pool string) {
 	p := s.plugin
-	b := append(p.out[:0], `{"outcome":"`...)
-	b = append(b, outcome...)
-	b = append(b, `","pool":"`...)
-	b = append(b, pool...)
-	b = append(b, `","wait_ms":`...)
-	b = strconv.AppendInt(b, s.waited/millisecond, 10)
-	b = append(b, `,"attempts":1}`...)
-	p.out = b
-	abi.SetProperty("headgate", b)
+	if s.waited < millisecond && s.refusal.reason == reasonNone && s.at != nil {
+		abi.SetProperty("headgate", s.at.pool.admittedAtOnce)
+		return
+	}
+	p.out = appendOutcome(p.out[:0], outcome, pool, s.waited/millisecond)
+	abi.SetProperty("headgate", p.out)
+}
+
+func appendOutcome(b []byte, outcome, pool string, waitMillis int64) []byte {
+	b = append(append(b, `{"outcome":"`...), outcome...)
+	b = append(append(b, `","pool":"`...), pool...)
+	b = strconv.AppendInt(append(b, `","wait_ms":`...), waitMillis, 10)
+	return append(b, `,"attempts":1}`...)
 }

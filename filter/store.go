@@ -13,8 +13,9 @@ var fenced = admission.Effect{Verdict: admission.VerdictFenced}
 
 // prepare resets an operation for a key.
 func (p *plugin) prepare(op *admission.Op, kind admission.OpKind, k *key) *admission.Op {
-	*op = admission.Op{Kind: kind, Now: p.now, Gen: k.place.Gen, Name: k.name, Me: p.seat, Expect: k.involved(),
-		Running: op.Running[:0], Waiting: op.Waiting[:0]}
+	op.Kind, op.Now, op.Gen, op.Name, op.Me, op.Expect = kind, p.now, k.place.Gen, k.name, p.seat, k.involved()
+	op.Assert, op.Hold, op.Live = false, 0, nil
+	op.Running, op.Waiting = op.Running[:0], op.Waiting[:0]
 	return op
 }
 

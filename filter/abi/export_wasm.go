@@ -64,7 +64,7 @@ func proxyOnQueueReady(id, queue uint32) {
 
 //go:wasmexport proxy_on_request_headers
 func proxyOnRequestHeaders(id, n, end uint32) (action uint32) {
-	s := contexts.streams[id]
+	s := contexts.stream(id)
 	defer guard("proxy_on_request_headers", s, &action)
 	if s != nil {
 		action = uint32(s.OnHttpRequestHeaders(int(n), end != 0))
@@ -74,7 +74,7 @@ func proxyOnRequestHeaders(id, n, end uint32) (action uint32) {
 
 //go:wasmexport proxy_on_request_body
 func proxyOnRequestBody(id, size, end uint32) (action uint32) {
-	s := contexts.streams[id]
+	s := contexts.stream(id)
 	defer guard("proxy_on_request_body", s, &action)
 	if s != nil {
 		action = uint32(s.OnHttpRequestBody(int(size), end != 0))
@@ -84,7 +84,7 @@ func proxyOnRequestBody(id, size, end uint32) (action uint32) {
 
 //go:wasmexport proxy_on_request_trailers
 func proxyOnRequestTrailers(id, n uint32) (action uint32) {
-	s := contexts.streams[id]
+	s := contexts.stream(id)
 	defer guard("proxy_on_request_trailers", s, &action)
 	if s != nil {
 		action = uint32(s.OnHttpRequestTrailers(int(n)))

@@ -92,10 +92,9 @@ func ContinueRequest() Status { return status(proxywasm.ResumeHttpRequest()) }
 // SendLocalReply answers the current stream's request.
 func SendLocalReply(code uint32, _ string, body, headers []byte, grpc int32) Status {
 	var hs [][2]string
-	Pairs(headers).Each(func(name, value []byte) bool {
-		hs = append(hs, [2]string{string(name), string(value)})
-		return true
-	})
+	for c := Pairs(headers).Cursor(); c.Next(); {
+		hs = append(hs, [2]string{string(c.Name), string(c.Value)})
+	}
 	return status(proxywasm.SendHttpResponse(code, hs, body, grpc))
 }
 

@@ -16,22 +16,36 @@ func (p Pairs) Len() int {
 	return int(n)
 }
 
-// Each calls f for each pair in order until it returns false. Name and value are valid as long as p is.
-func (p Pairs) Each(f func(name, value []byte) bool) {
+// A Cursor walks over Pairs. It is no callback because calls are what costs in a wasm module of standard Go.
+type Cursor struct {
+	pairs Pairs
+	left  int
+	sizes int // where the next pair's sizes are
+	at    int // where its name is
+	Name  []byte
+	Value []byte
+}
+
+// Cursor returns a cursor before the first pair. Its Name and Value are valid as long as p is.
+func (p Pairs) Cursor() Cursor {
 	n := p.Len()
-	at := uint64(4 + 8*n)
-	for i := range n {
-		sizes := p[4+8*i:]
-		name, value := uint64(word(sizes)), uint64(word(sizes[4:]))
-		end := at + name + 1 + value + 1
-		if end > uint64(len(p)) {
-			return
-		}
-		if !f(p[at:at+name:at+name], p[at+name+1:end-1:end-1]) {
-			return
-		}
-		at = end
+	return Cursor{pairs: p, left: n, sizes: 4, at: 4 + 8*n}
+}
+
+// Next moves to the next pair; false if there is none.
+func (c *Cursor) Next() bool {
+	if c.left == 0 {
+		return false
 	}
+	sizes := c.pairs[c.sizes:]
+	name := c.at + int(word(sizes))
+	value := name + 1 + int(word(sizes[4:]))
+	if value < name || value+1 > len(c.pairs) {
+		return false
+	}
+	c.Name, c.Value = c.pairs[c.at:name:name], c.pairs[name+1:value:value]
+	c.left, c.sizes, c.at = c.left-1, c.sizes+8, value+1
+	return true
 }
 
 // AppendPairs serialises name-value pairs behind dst.
