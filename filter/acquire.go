@@ -73,7 +73,7 @@ func (s *stream) ask(budget admission.Duration) *admission.Effect {
 		op := p.prepare(&p.op, admission.OpAcquire, k)
 		op.Tenant, op.Weight = s.share(k)
 		op.Seq, op.Budget = p.seq, budget
-		op.Assert, op.Limit = true, k.limit
+		op.Assert = true
 		op.Queue, op.Fair = k.pool.Queue, k.pool.FairBy
 		if e := p.step(k); e != nil {
 			s.keys[len(s.held)] = k

@@ -146,7 +146,7 @@ func (p *plugin) tendRecord(k *key, assert bool) {
 	for range maxSwaps {
 		op := p.prepare(&p.op, admission.OpTend, k)
 		op.Expect = false
-		op.Assert, op.Limit, op.Live = assert, k.limit, &p.live
+		op.Assert, op.Live = assert, &p.live
 		e, stored := p.try(k, op, &p.live)
 		if e == nil || stored || e.Verdict >= admission.VerdictStale {
 			return

@@ -14,7 +14,7 @@ var fenced = admission.Effect{Verdict: admission.VerdictFenced}
 // prepare resets an operation for a key.
 func (p *plugin) prepare(op *admission.Op, kind admission.OpKind, k *key) *admission.Op {
 	op.Kind, op.Now, op.Gen, op.Name, op.Me, op.Expect = kind, p.now, k.place.Gen, k.name, p.seat, k.involved()
-	op.Assert, op.Hold, op.Live = false, 0, nil
+	op.Assert, op.Limit, op.Hold, op.Live = false, k.limit, 0, nil
 	op.Running, op.Waiting = op.Running[:0], op.Waiting[:0]
 	return op
 }

@@ -113,8 +113,29 @@ func (p *plugin) keepSeat() {
 	case !due && (p.nextDeath == 0 || p.now < p.nextDeath):
 	case p.permits > 0 || len(p.waiting) > 0 || len(p.dirty) > 0 || len(p.backlog) > 0:
 		p.renew()
+		if due {
+			p.each(p.verifyColumn)
+		}
 	case due:
 		p.leave()
+	}
+}
+
+// verifyColumn makes sure that what runs here is still counted: a record can vanish, or be damaged by another plugin.
+func (p *plugin) verifyColumn(k *key) {
+	if k.involved() {
+		p.sync(k)
+	}
+}
+
+// each calls f with every key this context knows.
+func (p *plugin) each(f func(*key)) {
+	for _, o := range p.pools {
+		for _, k := range o.keys {
+			f(k)
+		}
+		f(o.only)
+		f(o.other)
 	}
 }
 

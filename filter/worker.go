@@ -70,19 +70,11 @@ func (p *plugin) settle(seat admission.Worker) {
 		id, _ := abi.Property("plugin_vm_id")
 		p.vmID = string(id)
 	}
-	for _, o := range p.pools {
-		for _, k := range o.keys {
-			p.recount(k)
+	p.each(func(k *key) {
+		if k.involved() {
+			p.mark(k)
 		}
-		p.recount(o.only)
-		p.recount(o.other)
-	}
-}
-
-func (p *plugin) recount(k *key) {
-	if k.involved() {
-		p.mark(k)
-	}
+	})
 }
 
 // sweep takes back what workers hold that have died since the last look.

@@ -1,0 +1,163 @@
+package filter_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headgate/headgate/wasmtest"
+)
+
+// maxActions is how many continues and replies one callback may make; a real host's stack holds some hundreds.
+const maxActions = 32
+
+func TestTwoThousandWaitersThatExpireTogether(t *testing.T) {
+	g := start(t, 2, config(pool("model", 1, "queue", 5000, "max_wait", "1s")))
+	g.sendModel(0, "m")
+	var ws []*wasmtest.Stream
+	for i := range 2000 {
+		ws = append(ws, g.sendModel(i%2, "m"))
+	}
+	g.host.Run(1500 * ms)
+	for _, w := range ws {
+		g.requireRefused(w, tooLate, "model", "one of two thousand waiters")
+	}
+	require.LessOrEqual(t, g.host.MaxActions(), maxActions)
+	require.Equal(t, 2000, g.counter("model.expired_max_wait"))
+	require.Zero(t, g.gauge("model.queued"))
+}
+
+func TestTwoThousandWaitersWokenByOneRaisedLimit(t *testing.T) {
+	waiting := func(limit int) object { return config(pool("model", limit, "queue", 5000, "max_wait", "60s")) }
+	g := start(t, 2, waiting(1))
+	g.sendModel(0, "m")
+	var ws []*wasmtest.Stream
+	for i := range 2000 {
+		ws = append(ws, g.sendModel(i%2, "m"))
+	}
+	g.reload(waiting(3000))
+	g.host.Run(time.Second)
+	for _, w := range ws {
+		g.requireRunning(w, "one of two thousand waiters")
+	}
+	require.LessOrEqual(t, g.host.MaxActions(), maxActions)
+	for _, w := range ws {
+		w.Respond(200, "ok")
+	}
+	require.Equal(t, 1, g.gauge("model.inflight"))
+}
+
+func TestCase_O29_KeysAreBounded(t *testing.T) {
+	const maxKeys = 8
+	c := with(config(pool("model", 1, "keys", object{"gpt": object{"limit": 2}})), "max_keys", maxKeys)
+	g := start(t, 2, c)
+	var held []*wasmtest.Stream
+	running := 0
+	for i := range 40 {
+		s := g.sendModel(i%2, fmt.Sprintf("random-%d", i))
+		if runs(s) {
+			running++
+			held = append(held, s)
+		}
+	}
+	require.Equal(t, maxKeys+1, running, "as many keys as max_keys allows, and the one that the others share")
+	require.Equal(t, maxKeys, g.gauge("model.keys"))
+	a, b := g.sendModel(0, "gpt"), g.sendModel(1, "gpt")
+	g.requireRunning(a, "a configured model's request")
+	g.requireRunning(b, "a configured model's second request")
+	for _, s := range append(held, a, b) {
+		s.Respond(200, "ok")
+	}
+	keys := len(g.host.SharedData().Keys())
+	for i := range 3000 {
+		s := g.sendModel(i%2, fmt.Sprintf("again-%d", i))
+		g.requireRunning(s, "a request for a new model while all others are idle")
+		s.Respond(200, "ok")
+	}
+	require.Len(t, g.host.SharedData().Keys(), keys)
+	require.Equal(t, maxKeys+1, g.gauge("model.keys"), "max_keys and the configured one")
+	g.requireDrained("model")
+	g.requireCapacity("gpt", 2)
+	g.requireCapacity("again-2999", 1)
+	for _, m := range g.host.Metrics() {
+		require.NotContains(t, m.Name, "random")
+	}
+}
+
+// A key that loses its slot to others and comes back never has two records in use.
+func TestKeysThatTakeTurnsInOneSlot(t *testing.T) {
+	g := start(t, 3, with(config(pool("model", 1)), "max_keys", 1))
+	for i := range 200 {
+		model := fmt.Sprintf("m%d", i%3)
+		a := g.sendModel(i%3, model)
+		g.requireRunning(a, "the only request")
+		for w := range 3 {
+			require.False(t, runs(g.sendModel(w, model)), "a second request of the same model runs")
+		}
+		a.Respond(200, "ok")
+	}
+	g.requireDrained("model")
+}
+
+func TestCase_O19_AmbiguousIdentity(t *testing.T) {
+	g := start(t, 1, config(pool("model", 5)))
+	for _, headers := range [][]string{
+		{"x-tenant", "a", "x-tenant", "b"},
+		{"x-tenant", "a", "x-tenant", "a"},
+		{"x-tenant", "", "x-tenant", "a"},
+		{"x-model", "a", "x-model", "b"},
+		{"x-request-timeout-ms", "5", "x-request-timeout-ms", "500"},
+	} {
+		s := g.send(0, headers...)
+		r := s.LocalReply()
+		require.NotNil(t, r, "%v: %s", headers, fate(s))
+		require.Equal(t, 400, r.Code)
+		require.Equal(t, "AMBIGUOUS_IDENTITY", r.Headers.Get("x-headgate-reason"))
+		require.True(t, json.Valid(r.Body))
+	}
+	require.Equal(t, 5, g.counter("ambiguous_identity"))
+	require.Zero(t, g.counter("model.evaluated"))
+	g.requireRunning(g.send(0, "x-tenant", "a,b", "x-other", "1", "x-other", "2"), "one value with a comma")
+}
+
+func TestCase_O30_StrangeNames(t *testing.T) {
+	g := start(t, 1, config(pool("model", 1, "key", []string{"tenant", "model"})))
+	for _, name := range []string{`a"b`, `a\`, "a\nb", "a\r\nx: y", "a\x00b", `a{b="c"}`, "a\u202eb", strings.Repeat("x", 10000), "", " ", "\x1f"} {
+		a := g.send(0, "x-model", name, "x-tenant", name)
+		g.requireRunning(a, fmt.Sprintf("the first request of %.20q", name))
+		b := g.send(0, "x-model", name, "x-tenant", name)
+		g.requireRefused(b, noPermit, "model", fmt.Sprintf("the second request of %.20q", name))
+		if len(name) > 2 {
+			require.NotContains(t, string(b.LocalReply().Body), name)
+		}
+		a.Respond(200, "ok")
+	}
+	for _, m := range g.host.Metrics() {
+		require.Regexp(t, `^[a-z0-9_.]+$`, m.Name)
+	}
+	long := strings.Repeat("y", 300)
+	a := g.send(0, "x-model", long+"1")
+	g.requireRunning(a, "a long name")
+	g.requireRunning(g.send(0, "x-model", long+"2"), "another long name with the same beginning")
+	require.Empty(t, g.host.Logs())
+}
+
+func TestCase_O10_OnlyTheMonotonicClockCounts(t *testing.T) {
+	for _, step := range []time.Duration{-8 * time.Hour, 8 * time.Hour, -time.Second} {
+		g := start(t, 2, with(config(pool("model", 1, "queue", 5, "max_wait", "2s")), "lease", "1s"))
+		g.sendModel(0, "m")
+		w := g.sendModel(1, "m")
+		g.host.Run(time.Second)
+		g.host.StepWallClock(step)
+		g.host.Run(900 * ms)
+		g.requireWaiting(w, fmt.Sprintf("a waiter before its budget, the wall clock stepped by %v", step))
+		require.Zero(t, g.counter("model.reaped"))
+		g.host.Run(100*ms + tick)
+		g.requireRefused(w, tooLate, "model", "a waiter after its budget")
+		g.host.Close()
+	}
+}

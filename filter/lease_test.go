@@ -1,0 +1,211 @@
+package filter_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headgate/headgate/wasmtest"
+)
+
+func TestPermitsOfADeadWorkerAreBackWithinTheLease(t *testing.T) {
+	g := start(t, 3, with(config(pool("model", 2, "queue", 4, "max_wait", "60s")), "lease", "2s"))
+	g.sendModel(0, "m")
+	g.sendModel(0, "m")
+	doomed := g.sendModel(0, "m")
+	w := g.sendModel(1, "m")
+	g.requireWaiting(doomed, "the dead worker's waiter")
+	g.host.Run(5 * time.Second)
+	g.requireWaiting(w, "a waiter while the permits' worker lives")
+	g.host.Worker(0).Kill()
+	died := g.host.Elapsed()
+	require.True(t, g.host.RunUntil(10*time.Second, func() bool { return runs(w) }), "the waiter never ran")
+	require.LessOrEqual(t, g.host.Elapsed()-died, 2*time.Second+tick)
+	g.requireRunning(g.sendModel(2, "m"), "a request for the other permit of the dead worker")
+	require.Equal(t, 3, g.counter("model.reaped"), "two permits and one ticket")
+	require.Equal(t, 2, g.gauge("model.inflight"))
+	require.Zero(t, g.gauge("model.queued"))
+}
+
+// With nobody waiting, the first request that comes finds the dead worker's permits free.
+func TestPermitsOfADeadWorkerDoNotMeetTheNextRequest(t *testing.T) {
+	g := start(t, 2, with(config(pool("model", 1)), "lease", "1s"))
+	g.sendModel(0, "m")
+	g.host.Worker(0).Kill()
+	g.host.Run(time.Minute)
+	g.requireRunning(g.sendModel(1, "m"), "a request long after the worker died")
+}
+
+func TestReloadedWorkerStartsAfresh(t *testing.T) {
+	g := start(t, 2, with(config(pool("model", 2, "queue", 2, "max_wait", "30s")), "lease", "1s"))
+	g.sendModel(0, "m")
+	g.sendModel(0, "m")
+	g.host.Worker(0).Kill()
+	require.NoError(t, g.host.Worker(0).Reload())
+	s := g.sendModel(0, "m")
+	g.requireWaiting(s, "a request on the new VM, before the old one's lease is over")
+	g.host.Run(time.Second + 2*tick)
+	g.requireRunning(s, "the request on the new VM")
+	s.Respond(200, "ok")
+	g.requireDrained("model")
+	g.requireCapacity("m", 2)
+}
+
+func TestStreamsOutliveEveryLease(t *testing.T) {
+	g := start(t, 2, with(config(pool("model", 1, "queue", 1, "max_wait", "24h")), "lease", "1s"))
+	a := g.sendModel(0, "m")
+	b := g.sendModel(1, "m")
+	g.host.Run(3 * time.Hour)
+	g.requireWaiting(b, "a waiter behind a stream of three hours")
+	require.Zero(t, g.counter("model.reaped"))
+	a.Respond(200, "ok")
+	g.host.Drain()
+	g.requireRunning(b, "the waiter")
+	b.Respond(200, "ok")
+	g.requireDrained("model")
+}
+
+// A worker that stood still for longer than its lease is taken for dead, finds out, and counts again.
+func TestWorkerReapedByMistakeReassertsWhatItHolds(t *testing.T) {
+	g := start(t, 2, with(config(pool("model", 2, "queue", 4, "max_wait", "60s")), "lease", "1s"))
+	a, b := g.sendModel(0, "m"), g.sendModel(0, "m")
+	frozen := g.sendModel(0, "m")
+	w := g.sendModel(1, "m")
+	// worker 0 gets no events for two seconds
+	end := g.host.Elapsed() + 2*time.Second
+	for g.host.Elapsed() < end {
+		g.host.Advance(10 * ms)
+		for _, e := range g.host.Pending() {
+			if e.Worker.Index() == 1 {
+				g.host.Deliver(e)
+			}
+		}
+	}
+	g.requireRunning(w, "the other worker's waiter, after the frozen worker's lease")
+	g.host.Run(100 * ms) // it wakes up
+	require.Equal(t, 3, g.gauge("model.inflight"), "what runs is counted, above the limit")
+	g.requireWaiting(frozen, "the frozen worker's waiter: the pool is over its limit")
+	a.Respond(200, "ok")
+	g.host.Drain()
+	g.requireWaiting(frozen, "the waiter: two still run")
+	b.Respond(200, "ok")
+	g.host.Drain()
+	g.requireRunning(frozen, "the waiter, once the pool is below its limit")
+	frozen.Respond(200, "ok")
+	w.Respond(200, "ok")
+	g.requireDrained("model")
+	g.requireCapacity("m", 2)
+}
+
+// A grant whose message is lost is found by the tick.
+func TestLostMessageCostsTimeOnly(t *testing.T) {
+	g := start(t, 2, config(pool("model", 1, "queue", 1, "max_wait", "60s")))
+	a := g.sendModel(0, "m")
+	w := g.sendModel(1, "m")
+	g.host.OnHostCall(func(c *wasmtest.HostCall) {
+		if c.Name() == "proxy_enqueue_shared_queue" {
+			c.Drop()
+		}
+	})
+	a.Respond(200, "ok")
+	g.host.OnHostCall(nil)
+	require.True(t, g.host.RunUntil(time.Second, func() bool { return runs(w) }))
+	require.LessOrEqual(t, g.host.Elapsed(), 100*ms)
+	w.Respond(200, "ok")
+	g.requireDrained("model")
+}
+
+// A release that finds no free swap is not forgotten.
+func TestReleaseThatFailsIsMadeUpFor(t *testing.T) {
+	g := start(t, 2, config(pool("model", 1, "queue", 1, "max_wait", "60s")))
+	a := g.sendModel(0, "m")
+	w := g.sendModel(1, "m")
+	g.host.OnHostCall(func(c *wasmtest.HostCall) {
+		if c.Name() == "proxy_set_shared_data" && c.Worker().Index() == 0 {
+			c.Fail(wasmtest.StatusCasMismatch)
+		}
+	})
+	a.Respond(200, "ok")
+	g.host.Drain()
+	g.requireWaiting(w, "the waiter, while no swap succeeds")
+	g.host.OnHostCall(nil)
+	require.True(t, g.host.RunUntil(100*ms, func() bool { return runs(w) }))
+	require.Equal(t, 1, g.counter("model.store_error"))
+	require.NotZero(t, g.counter("model.cas_retry"))
+	w.Respond(200, "ok")
+	g.requireDrained("model")
+	g.requireCapacity("m", 1)
+}
+
+// A cancel that finds no free swap leaves no ticket behind.
+func TestCancelThatFailsIsMadeUpFor(t *testing.T) {
+	g := start(t, 2, config(pool("model", 1, "queue", 1, "max_wait", "60s")))
+	g.sendModel(0, "m")
+	w := g.sendModel(1, "m")
+	g.host.OnHostCall(func(c *wasmtest.HostCall) {
+		if c.Name() == "proxy_set_shared_data" {
+			c.Fail(wasmtest.StatusCasMismatch)
+		}
+	})
+	w.ClientGone()
+	g.host.OnHostCall(nil)
+	g.host.Run(100 * ms)
+	require.Zero(t, g.gauge("model.queued"))
+	g.requireWaiting(g.sendModel(1, "m"), "the next request: there is room in the queue")
+}
+
+func TestStoreThatFailsFollowsOnError(t *testing.T) {
+	for _, c := range []struct {
+		policy  string
+		outcome string
+	}{{"open", "admitted"}, {"closed", "rejected_closed"}} {
+		g := start(t, 1, with(config(pool("model", 1)), "on_error", c.policy))
+		g.host.OnHostCall(func(c *wasmtest.HostCall) {
+			if c.Name() == "proxy_set_shared_data" {
+				c.Fail(wasmtest.StatusInternalFailure)
+			}
+		})
+		s := g.sendModel(0, "m")
+		g.host.OnHostCall(nil)
+		if c.policy == "open" {
+			g.requireRunning(s, "a request that the store failed to decide")
+			s.Respond(200, "ok")
+		} else {
+			g.requireRefused(s, noPermit, "model", "a request that the store failed to decide")
+		}
+		g.host.Drain()
+		require.Equal(t, 1, g.counter("model."+c.outcome))
+		require.NotZero(t, g.counter("model.store_error"))
+		g.requireDrained("model")
+		g.requireCapacity("m", 1)
+	}
+}
+
+// A record that is damaged, of another version or gone is replaced; what runs is counted again.
+func TestDamagedRecordIsReplaced(t *testing.T) {
+	for name, damage := range map[string]func(d *wasmtest.SharedData, key string){
+		"noise":           func(d *wasmtest.SharedData, key string) { d.Set(key, []byte("\x01noise that is no record of ours")) },
+		"another version": func(d *wasmtest.SharedData, key string) { v, _, _ := d.Get(key); v[0]++; d.Set(key, v) },
+		"cut short":       func(d *wasmtest.SharedData, key string) { v, _, _ := d.Get(key); d.Set(key, v[:len(v)-3]) },
+		"gone":            func(d *wasmtest.SharedData, key string) { d.Delete(key) },
+		"all gone":        func(d *wasmtest.SharedData, _ string) { d.Clear() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := start(t, 2, config(pool("model", 2, "queue", 2, "max_wait", "60s")))
+			a, b := g.sendModel(0, "m"), g.sendModel(1, "m")
+			w := g.sendModel(0, "m")
+			g.requireWaiting(w, "the third request")
+			damage(g.host.SharedData(), "headgate/1/default/model/0")
+			g.host.Run(2 * time.Second)
+			g.requireWaiting(w, "the waiter, once both workers have said what they hold")
+			a.Respond(200, "ok")
+			g.host.Run(100 * ms)
+			g.requireRunning(w, "the waiter, after a release")
+			b.Respond(200, "ok")
+			w.Respond(200, "ok")
+			g.host.Run(2 * time.Second)
+			g.requireCapacity("m", 2)
+		})
+	}
+}
