@@ -2,7 +2,6 @@ package admission
 
 import (
 	"strconv"
-	"strings"
 )
 
 // MaxDeadline is what a larger deadline counts as: about 73 years, which can be added to any time without overflow.
@@ -35,7 +34,7 @@ func ParseDeadline(header, value string) (d Duration, ok bool) {
 }
 
 func parseDeadline(header, value string) (d Duration, form deadlineForm, ok bool) {
-	value = strings.Trim(value, " \t")
+	value = trim(value, " \t")
 	if header == "grpc-timeout" {
 		d, ok = parseGRPCTimeout(value)
 		return d, deadlineGRPC, ok
@@ -45,7 +44,7 @@ func parseDeadline(header, value string) (d Duration, form deadlineForm, ok bool
 	}
 	switch d, problem := parseDuration(value); problem {
 	case durationFine:
-		return d, deadlineGo, !strings.HasPrefix(value, "-")
+		return d, deadlineGo, !hasPrefix(value, "-")
 	case durationHuge:
 		return maxDuration, deadlineGo, true
 	case durationNegative:
@@ -61,7 +60,7 @@ func parseGRPCTimeout(value string) (d Duration, ok bool) {
 	if len(digits) < 1 || len(digits) > 8 || len(unit) != 1 {
 		return 0, false
 	}
-	i := strings.IndexByte(grpcUnits, unit[0])
+	i := indexByte(grpcUnits, unit[0])
 	if i < 0 {
 		return 0, false
 	}
@@ -103,7 +102,7 @@ func AppendDeadline(dst []byte, header, original string, remaining Duration) []b
 func appendGRPCTimeout(dst []byte, d Duration, units string) []byte {
 	const most = 99_999_999
 	for i := range len(units) {
-		n := d / grpcUnitSizes[strings.IndexByte(grpcUnits, units[i])]
+		n := d / grpcUnitSizes[indexByte(grpcUnits, units[i])]
 		if n <= most {
 			return append(strconv.AppendInt(dst, int64(n), 10), units[i])
 		}

@@ -2,7 +2,6 @@ package admission
 
 import (
 	"strconv"
-	"strings"
 )
 
 const maxDuration = Duration(1<<63 - 1)
@@ -28,7 +27,7 @@ const (
 
 // parseDuration reads Go's duration syntax, e.g. "1h30m", "1.5s", "250ms", "0". A plus sign is refused.
 func parseDuration(s string) (Duration, durationProblem) {
-	rest, negative := strings.CutPrefix(s, "-")
+	rest, negative := cutPrefix(s, "-")
 	if rest == "0" {
 		return 0, durationFine
 	}
@@ -64,14 +63,14 @@ func parseDurationParts(s string) (total Duration, problem durationProblem) {
 func parseDurationPart(s string) (d Duration, rest string, problem durationProblem) {
 	whole, s := cutDigits(s)
 	fraction := ""
-	if strings.HasPrefix(s, ".") {
+	if hasPrefix(s, ".") {
 		fraction, s = cutDigits(s[1:])
 	}
 	if whole+fraction == "" {
 		return 0, "", durationNone
 	}
 	for _, u := range durationUnits {
-		if rest, ok := strings.CutPrefix(s, u.name); ok {
+		if rest, ok := cutPrefix(s, u.name); ok {
 			d, problem = scaleDuration(whole, fraction, u.unit)
 			return d, rest, problem
 		}

@@ -2,7 +2,6 @@ package admission
 
 import (
 	"strconv"
-	"strings"
 	"unicode/utf8"
 )
 
@@ -27,13 +26,13 @@ const (
 type jsonValue struct {
 	kind    jsonKind
 	text    string // a string's content; a number, bool or null as written
-	items   []jsonValue
+	items   []*jsonValue
 	members []jsonMember
 }
 
 type jsonMember struct {
 	name  string
-	value jsonValue
+	value *jsonValue
 }
 
 // A jsonReader reads one RFC 8259 text, more strictly than most: no duplicate names, no invalid UTF-8, no lone
@@ -45,9 +44,9 @@ type jsonReader struct {
 }
 
 // parseJSON returns the one value that data holds. An error names the line and column, counted from 1 in characters.
-func parseJSON(data []byte) (jsonValue, *ConfigError) {
+func parseJSON(data []byte) (*jsonValue, *ConfigError) {
 	if len(data) > maxJSONBytes {
-		return jsonValue{}, &ConfigError{Problem: "is longer than " + strconv.Itoa(maxJSONBytes) + " bytes"}
+		return &jsonValue{}, &ConfigError{Problem: "is longer than " + strconv.Itoa(maxJSONBytes) + " bytes"}
 	}
 	r := &jsonReader{text: string(data)}
 	v := r.value(1)
@@ -57,26 +56,26 @@ func parseJSON(data []byte) (jsonValue, *ConfigError) {
 	return v, r.err
 }
 
-func (r *jsonReader) value(depth int) jsonValue {
+func (r *jsonReader) value(depth int) *jsonValue {
 	c := r.next()
 	switch {
 	case depth > maxJSONDepth && (c == '{' || c == '['):
 		r.fail("is nested deeper than " + strconv.Itoa(maxJSONDepth))
-		return jsonValue{}
+		return &jsonValue{}
 	case c == '{':
 		return r.object(depth)
 	case c == '[':
 		return r.array(depth)
 	case c == '"':
-		return jsonValue{kind: jsonString, text: r.string()}
+		return &jsonValue{kind: jsonString, text: r.string()}
 	case c == '-' || isDigit(c):
-		return jsonValue{kind: jsonNumber, text: r.number()}
+		return &jsonValue{kind: jsonNumber, text: r.number()}
 	}
 	return r.word()
 }
 
-func (r *jsonReader) object(depth int) jsonValue {
-	v := jsonValue{kind: jsonObject}
+func (r *jsonReader) object(depth int) *jsonValue {
+	v := &jsonValue{kind: jsonObject}
 	seen := map[string]bool{}
 	r.pos++
 	if r.skip('}') {
@@ -104,8 +103,8 @@ func (r *jsonReader) object(depth int) jsonValue {
 	return v
 }
 
-func (r *jsonReader) array(depth int) jsonValue {
-	v := jsonValue{kind: jsonArray}
+func (r *jsonReader) array(depth int) *jsonValue {
+	v := &jsonValue{kind: jsonArray}
 	r.pos++
 	if r.skip(']') {
 		return v
@@ -120,15 +119,15 @@ func (r *jsonReader) array(depth int) jsonValue {
 	return v
 }
 
-func (r *jsonReader) word() jsonValue {
+func (r *jsonReader) word() *jsonValue {
 	for _, w := range [...]jsonValue{{kind: jsonNull, text: "null"}, {kind: jsonBool, text: "true"}, {kind: jsonBool, text: "false"}} {
-		if strings.HasPrefix(r.text[r.pos:], w.text) {
+		if hasPrefix(r.text[r.pos:], w.text) {
 			r.pos += len(w.text)
-			return w
+			return &w
 		}
 	}
 	r.unexpected("a value")
-	return jsonValue{}
+	return &jsonValue{}
 }
 
 // number reads -?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)? and returns it as written.
@@ -204,7 +203,7 @@ func (r *jsonReader) escape(out []byte) []byte {
 	start := r.pos
 	r.pos++
 	c := r.peek()
-	if i := strings.IndexByte(jsonEscapes, c); i >= 0 {
+	if i := indexByte(jsonEscapes, c); i >= 0 {
 		r.pos++
 		return append(out, jsonUnescape[i])
 	}
@@ -213,7 +212,7 @@ func (r *jsonReader) escape(out []byte) []byte {
 		return out
 	}
 	u := r.unit()
-	if u>>10 == 0xD800>>10 && strings.HasPrefix(r.text[r.pos:], `\u`) {
+	if u>>10 == 0xD800>>10 && hasPrefix(r.text[r.pos:], `\u`) {
 		r.pos++
 		if low := r.unit(); low>>10 == 0xDC00>>10 {
 			return utf8.AppendRune(out, 0x10000+(u&0x3FF)<<10+low&0x3FF)
@@ -257,7 +256,7 @@ func (r *jsonReader) peek() byte {
 
 // take steps over the next byte if it is one of set.
 func (r *jsonReader) take(set string) bool {
-	if r.pos >= len(r.text) || strings.IndexByte(set, r.text[r.pos]) < 0 {
+	if r.pos >= len(r.text) || indexByte(set, r.text[r.pos]) < 0 {
 		return false
 	}
 	r.pos++
@@ -292,8 +291,8 @@ func (r *jsonReader) fail(problem string) {
 		return
 	}
 	before := r.text[:r.pos]
-	column := utf8.RuneCountInString(before[strings.LastIndexByte(before, '\n')+1:]) + 1
-	place := "line " + strconv.Itoa(strings.Count(before, "\n")+1) + ", column " + strconv.Itoa(column)
+	column := utf8.RuneCountInString(before[lastIndexByte(before, '\n')+1:]) + 1
+	place := "line " + strconv.Itoa(len(split(before, '\n'))) + ", column " + strconv.Itoa(column)
 	r.err = &ConfigError{Field: place, Problem: problem}
 	r.pos = len(r.text)
 }

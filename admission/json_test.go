@@ -46,13 +46,13 @@ func TestJSONRefusals(t *testing.T) {
 func TestJSONValues(t *testing.T) {
 	v, err := parseJSON([]byte(" {\"a\": [null, true, false, -0, 1.5e+30], \"b\\n\": \"\\ud83d\\ude00\\\"\\\\\\/\\b\\f\\n\\r\\t\\u00e9é\", \"\": {}} \r\n\t"))
 	require.Nil(t, err)
-	require.Equal(t, jsonValue{kind: jsonObject, members: []jsonMember{
-		{"a", jsonValue{kind: jsonArray, items: []jsonValue{
+	require.Equal(t, &jsonValue{kind: jsonObject, members: []jsonMember{
+		{"a", &jsonValue{kind: jsonArray, items: []*jsonValue{
 			{kind: jsonNull, text: "null"}, {kind: jsonBool, text: "true"}, {kind: jsonBool, text: "false"},
 			{kind: jsonNumber, text: "-0"}, {kind: jsonNumber, text: "1.5e+30"},
 		}}},
-		{"b\n", jsonValue{kind: jsonString, text: "😀\"\\/\b\f\n\r\téé"}},
-		{"", jsonValue{kind: jsonObject}},
+		{"b\n", &jsonValue{kind: jsonString, text: "😀\"\\/\b\f\n\r\téé"}},
+		{"", &jsonValue{kind: jsonObject}},
 	}}, v)
 	_, err = parseJSON([]byte(strings.Repeat("[", 32) + strings.Repeat("]", 32)))
 	require.Nil(t, err)
@@ -79,7 +79,7 @@ func FuzzJSON(f *testing.F) {
 }
 
 // plain is v as encoding/json has it.
-func plain(v jsonValue) any {
+func plain(v *jsonValue) any {
 	switch v.kind {
 	case jsonNull:
 		return nil

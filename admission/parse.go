@@ -55,7 +55,7 @@ func parse(data []byte) (*Config, error) {
 		return nil, err
 	}
 	found := &problems{}
-	c := parseRoot(field{value: v, problems: found}.object())
+	c := parseRoot((&field{value: v, problems: found}).object())
 	if found.first != nil {
 		return nil, found.first
 	}

@@ -1,7 +1,5 @@
 package admission
 
-import "strings"
-
 var certificateNames = []string{"uri_san", "dns_san", "subject"}
 
 // A sourceReader knows one kind of source: its field, and how to read it.
@@ -68,7 +66,7 @@ func countKinds(kinds []string) string {
 	if len(kinds) == 0 {
 		return "no kind of source"
 	}
-	return "several kinds of source: " + strings.Join(kinds, ", ")
+	return "several kinds of source: " + join(kinds, ", ")
 }
 
 func readHeader(o *object, f field, d Dimension, s *Source) {
@@ -117,13 +115,13 @@ func readPath(o *object, f field, d Dimension, s *Source) {
 	readTrust(o, f, d)
 	template, ok := f.text()
 	placeholder := "{" + dimensionNames[d] + "}"
-	prefix, suffix, found := strings.Cut(template, placeholder)
+	prefix, suffix, found := cut(template, placeholder)
 	switch {
 	case !ok:
-	case !found || strings.ContainsAny(prefix+suffix, "{}*"):
+	case !found || containsAny(prefix+suffix, "{}*"):
 		f.refuse("is not a path template (want exactly one " + placeholder + `, e.g. "/deployments/` + placeholder + `/")`)
 	default:
-		if problem := checkPattern(prefix + "x" + strings.TrimSuffix(suffix, "/")); problem != "" {
+		if problem := checkPattern(prefix + "x" + withoutSlashAtEnd(suffix)); problem != "" {
 			f.refuse(problem)
 		}
 	}

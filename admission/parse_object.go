@@ -2,7 +2,6 @@ package admission
 
 import (
 	"strconv"
-	"strings"
 	"unicode/utf8"
 )
 
@@ -34,17 +33,17 @@ func (p *problems) add(field, problem string) {
 // one they record a problem and answer false.
 type field struct {
 	path  string
-	value jsonValue
+	value *jsonValue
 	*problems
 }
 
-func (f field) fail(problem string) { f.add(f.path, problem) }
+func (f *field) fail(problem string) { f.add(f.path, problem) }
 
 // refuse records that f's value is not what is wanted.
-func (f field) refuse(problem string) { f.fail(f.value.describe() + " " + problem) }
+func (f *field) refuse(problem string) { f.fail(f.value.describe() + " " + problem) }
 
 // text is a string of 1 to 256 bytes without control characters.
-func (f field) text() (string, bool) {
+func (f *field) text() (string, bool) {
 	s := f.value.text
 	switch {
 	case f.value.kind != jsonString:
@@ -62,9 +61,9 @@ func (f field) text() (string, bool) {
 }
 
 // name is a string of 1 to 64 letters, digits and the characters of more, fit to be part of a stat's name.
-func (f field) name(more string) (string, bool) {
+func (f *field) name(more string) (string, bool) {
 	s := f.value.text
-	if f.value.kind != jsonString || s == "" || len(s) > maxNameBytes || strings.IndexFunc(s, notIn(more)) >= 0 {
+	if f.value.kind != jsonString || s == "" || len(s) > maxNameBytes || anyRune(s, notIn(more)) {
 		f.refuse("is not a name (want 1 to " + strconv.Itoa(maxNameBytes) + " letters, digits and " + quoteValue(more) + ")")
 		return "", false
 	}
@@ -72,9 +71,9 @@ func (f field) name(more string) (string, bool) {
 }
 
 // header is the name of a header, made lower case.
-func (f field) header() (string, bool) {
+func (f *field) header() (string, bool) {
 	s := f.value.text
-	if f.value.kind != jsonString || s == "" || len(s) > maxTextBytes || strings.IndexFunc(s, notIn("!#$%&'*+-.^_`|~")) >= 0 {
+	if f.value.kind != jsonString || s == "" || len(s) > maxTextBytes || anyRune(s, notIn("!#$%&'*+-.^_`|~")) {
 		f.refuse("is not the name of a header")
 		return "", false
 	}
@@ -86,9 +85,9 @@ func (f field) header() (string, bool) {
 }
 
 // integer is a whole decimal number from least to most.
-func (f field) integer(least, most int) (int, bool) {
+func (f *field) integer(least, most int) (int, bool) {
 	want := " (want " + strconv.Itoa(least) + " to " + strconv.Itoa(most) + ")"
-	digits := strings.TrimPrefix(f.value.text, "-")
+	digits, _ := cutPrefix(f.value.text, "-")
 	if _, rest := cutDigits(digits); f.value.kind != jsonNumber || rest != "" {
 		f.refuse("is not a whole number" + want)
 		return 0, false
@@ -114,7 +113,7 @@ func wholeNumber(digits string) int {
 }
 
 // duration is a duration of at least 1 ms within s, or 0 where s begins at 0.
-func (f field) duration(s span) (Duration, bool) {
+func (f *field) duration(s span) (Duration, bool) {
 	d, problem := parseDuration(f.value.text)
 	switch {
 	case f.value.kind != jsonString || problem == durationNone:
@@ -140,7 +139,7 @@ func (s span) String() string {
 }
 
 // boolean is true or false.
-func (f field) boolean() (value, ok bool) {
+func (f *field) boolean() (value, ok bool) {
 	if f.value.kind != jsonBool {
 		f.refuse("is not true or false")
 		return false, false
@@ -149,7 +148,7 @@ func (f field) boolean() (value, ok bool) {
 }
 
 // choice is the index in choices of f's value.
-func (f field) choice(choices []string) (int, bool) {
+func (f *field) choice(choices []string) (int, bool) {
 	for i, c := range choices {
 		if f.value.kind == jsonString && f.value.text == c {
 			return i, true
@@ -160,7 +159,7 @@ func (f field) choice(choices []string) (int, bool) {
 }
 
 // array is the elements of an array of least to most of them.
-func (f field) array(least, most int) []field {
+func (f *field) array(least, most int) []field {
 	n := len(f.value.items)
 	if f.value.kind != jsonArray {
 		f.refuse("is not an array")
@@ -178,8 +177,8 @@ func (f field) array(least, most int) []field {
 }
 
 // object is f's value as an object with fields of fixed names. One that is no object has no fields.
-func (f field) object() *object {
-	o := &object{field: f, read: make([]bool, len(f.value.members))}
+func (f *field) object() *object {
+	o := &object{field: *f, read: make([]bool, len(f.value.members))}
 	if f.value.kind != jsonObject {
 		f.refuse("is not an object")
 		o.broken = true
@@ -188,7 +187,7 @@ func (f field) object() *object {
 }
 
 // entries is the members of an object whose names are free: name and value of each, in the order they are written.
-func (f field) entries() []namedField {
+func (f *field) entries() []namedField {
 	if f.value.kind != jsonObject {
 		f.refuse("is not an object")
 		return nil
@@ -196,7 +195,7 @@ func (f field) entries() []namedField {
 	var entries []namedField
 	for _, m := range f.value.members {
 		at := f.path + "[" + quoteValue(m.name) + "]"
-		if name, ok := (field{at, jsonValue{kind: jsonString, text: m.name}, f.problems}).text(); ok {
+		if name, ok := (&field{at, &jsonValue{kind: jsonString, text: m.name}, f.problems}).text(); ok {
 			entries = append(entries, namedField{name, field{at, m.value, f.problems}})
 		}
 	}
@@ -268,7 +267,7 @@ func (o *object) done() {
 	}
 	for i, m := range o.value.members {
 		if !o.read[i] {
-			o.add(o.child(m.name), "is not a field here (want "+strings.Join(o.asked, ", ")+")")
+			o.add(o.child(m.name), "is not a field here (want "+join(o.asked, ", ")+")")
 		}
 	}
 	if o.missing != "" {
@@ -279,7 +278,7 @@ func (o *object) done() {
 // child is the path of a member.
 func (o *object) child(name string) string {
 	switch {
-	case name == "" || len(name) > maxShown || strings.IndexFunc(name, notIn("_-")) >= 0:
+	case name == "" || len(name) > maxShown || anyRune(name, notIn("_-")):
 		return o.path + "[" + quoteValue(name) + "]"
 	case o.path == "":
 		return name
@@ -288,7 +287,7 @@ func (o *object) child(name string) string {
 }
 
 // describe is v as an error shows it.
-func (v jsonValue) describe() string {
+func (v *jsonValue) describe() string {
 	switch v.kind {
 	case jsonString:
 		return quoteValue(v.text)
@@ -354,17 +353,17 @@ func listQuoted(words []string) string {
 	for i, w := range words {
 		quoted[i] = quoteValue(w)
 	}
-	return strings.Join(quoted, ", ")
+	return join(quoted, ", ")
 }
 
 // notIn answers whether a character is no ASCII letter, no digit and none of more.
 func notIn(more string) func(rune) bool {
 	return func(c rune) bool {
 		letter := 'a' <= c|0x20 && c|0x20 <= 'z'
-		return !letter && (c < '0' || c > '9') && !strings.ContainsRune(more, c)
+		return !letter && (c < '0' || c > '9') && (c >= 0x80 || indexByte(more, byte(c)) < 0)
 	}
 }
 
 func hasControl(s string) bool {
-	return strings.IndexFunc(s, func(c rune) bool { return c < ' ' || 0x7F <= c && c < 0xA0 }) >= 0
+	return anyRune(s, func(c rune) bool { return c < ' ' || 0x7F <= c && c < 0xA0 })
 }

@@ -2,7 +2,6 @@ package admission
 
 import (
 	"slices"
-	"strings"
 )
 
 // A reading is one way in which an upstream may understand a path. Every reading drops the query, percent-decodes once
@@ -170,7 +169,7 @@ func segmentMatches(pattern, segment string) bool {
 			return false
 		}
 	}
-	return strings.Trim(pattern[p:], "*") == ""
+	return trim(pattern[p:], "*") == ""
 }
 
 // PathValue is what stands in path where a template has its placeholder: prefix and suffix are what surrounds it, as a
@@ -189,7 +188,8 @@ func PathValue(prefix, suffix, path string) (value string, ok bool) {
 }
 
 func templateValue(prefix, suffix string, segments []string) (value string, ok bool) {
-	prefix, suffix = strings.TrimPrefix(prefix, "/"), strings.TrimSuffix(suffix, "/")
+	prefix, _ = cutPrefix(prefix, "/")
+	suffix = withoutSlashAtEnd(suffix)
 	for i := range segments {
 		if value, ok = templateValueAt(prefix, suffix, segments[i:]); ok {
 			return value, true
@@ -200,19 +200,19 @@ func templateValue(prefix, suffix string, segments []string) (value string, ok b
 
 // templateValueAt is the placeholder's value if the template fits the beginning of segments.
 func templateValueAt(prefix, suffix string, segments []string) (value string, ok bool) {
-	first, rest, more := strings.Cut(prefix, "/")
+	first, rest, more := cut(prefix, "/")
 	for more {
 		if len(segments) < 2 || !equalFold(first, segments[0]) {
 			return "", false
 		}
 		segments = segments[1:]
-		first, rest, more = strings.Cut(rest, "/")
+		first, rest, more = cut(rest, "/")
 	}
-	last, rest, more := strings.Cut(suffix, "/")
+	last, rest, more := cut(suffix, "/")
 	value, ok = cutFold(segments[0], first, last)
 	for ok && more {
 		segments = segments[1:]
-		last, rest, more = strings.Cut(rest, "/")
+		last, rest, more = cut(rest, "/")
 		ok = len(segments) > 0 && equalFold(last, segments[0])
 	}
 	return value, ok
@@ -239,7 +239,7 @@ func decodedSegments(path string, r reading) []string {
 }
 
 func decoded(segment string) string {
-	if strings.IndexByte(segment, '%') < 0 {
+	if indexByte(segment, '%') < 0 {
 		return segment
 	}
 	out := make([]byte, 0, len(segment))

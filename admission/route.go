@@ -2,7 +2,6 @@ package admission
 
 import (
 	"strconv"
-	"strings"
 )
 
 // parseRoutes reads the patterns of governed requests.
@@ -37,9 +36,9 @@ func parseRoute(f field) Route {
 		return r
 	}
 	path := text
-	if method, rest, found := strings.Cut(text, " "); found {
+	if method, rest, found := cut(text, " "); found {
 		r.Method, path = asciiUpper(method), rest
-		if method == "" || strings.IndexFunc(method, notIn("!#$%&'*+-.^_`|~")) >= 0 {
+		if method == "" || anyRune(method, notIn("!#$%&'*+-.^_`|~")) {
 			f.refuse("begins with no method (want e.g. \"POST /chat/completions\")")
 			return r
 		}
@@ -50,7 +49,7 @@ func parseRoute(f field) Route {
 		f.refuse(problem)
 		return r
 	}
-	r.Segments = strings.Split(path[1:], "/")
+	r.Segments = split(path[1:], '/')
 	r.Name = routeName(&r, path)
 	return r
 }
@@ -67,12 +66,12 @@ func routeName(r *Route, path string) string {
 
 // cutGroup takes @group off the end of a pattern.
 func cutGroup(f field, pattern string, r *Route) (path string) {
-	at := strings.LastIndexByte(pattern, '@')
-	if at < strings.LastIndexByte(pattern, '/') || at < 0 {
+	at := lastIndexByte(pattern, '@')
+	if at < lastIndexByte(pattern, '/') || at < 0 {
 		return pattern
 	}
 	r.Group = pattern[at+1:]
-	if r.Group == "" || len(r.Group) > maxNameBytes || strings.IndexFunc(r.Group, notIn("_-.")) >= 0 {
+	if r.Group == "" || len(r.Group) > maxNameBytes || anyRune(r.Group, notIn("_-.")) {
 		f.refuse("has no good group after '@' (want letters, digits, '_', '-' and '.')")
 	}
 	return pattern[:at]
@@ -80,12 +79,12 @@ func cutGroup(f field, pattern string, r *Route) (path string) {
 
 // cutLimit takes :N off the end of a pattern.
 func cutLimit(f field, pattern string, r *Route) (path string) {
-	at := strings.LastIndexByte(pattern, ':')
-	if at < strings.LastIndexByte(pattern, '/') || at < 0 {
+	at := lastIndexByte(pattern, ':')
+	if at < lastIndexByte(pattern, '/') || at < 0 {
 		return pattern
 	}
 	limit := pattern[at+1:]
-	if limit != "" && !isDigit(limit[0]) && strings.IndexByte("+-.", limit[0]) < 0 {
+	if limit != "" && !isDigit(limit[0]) && indexByte("+-.", limit[0]) < 0 {
 		return pattern
 	}
 	n, ok := parseDigits(limit, MaxLimit)
@@ -99,13 +98,16 @@ func cutLimit(f field, pattern string, r *Route) (path string) {
 
 // checkPattern says what is wrong with the path of a pattern, which is written decoded and normalised; "" if nothing is.
 func checkPattern(path string) string {
-	if !strings.HasPrefix(path, "/") {
+	if !hasPrefix(path, "/") {
 		return "has no path that begins with '/'"
 	}
-	if i := strings.IndexAny(path, " \"#%;<>?\\^`{|}"); i >= 0 {
+	for i := range len(path) {
+		if indexByte(" \"#%;<>?\\^`{|}", path[i]) < 0 {
+			continue
+		}
 		return "holds " + quoteValue(path[i:i+1]) + " (want a decoded path; '*' stands for any run of characters in a segment)"
 	}
-	segments := strings.Split(path[1:], "/")
+	segments := split(path[1:], '/')
 	for _, s := range segments {
 		if s == "" || s == "." || s == ".." {
 			return "has an empty, '.' or '..' segment"

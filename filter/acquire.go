@@ -29,12 +29,15 @@ func (s *stream) acquire(k *key) passage {
 	p := s.plugin
 	stats := &k.pool.stats
 	abi.Increment(stats.evaluated, 1)
+	if s.shadow() {
+		abi.Increment(stats.admitted, 1)
+	}
 	s.at = k
 	budget := k.pool.MaxWait
 	if s.deadline > 0 {
 		left := admission.Duration(s.deadline - p.now)
 		if left <= 0 {
-			abi.Increment(stats.expiredDeadline, 1)
+			s.count(stats.expiredDeadline, stats.shadowWouldExpire)
 			return s.refuse(reasonExpired, 1)
 		}
 		budget = min(budget, left)
@@ -50,13 +53,24 @@ func (s *stream) acquire(k *key) passage {
 		return passAdmitted
 	case admission.VerdictWaiting:
 		s.wait(budget)
+		if s.shadow() {
+			abi.Increment(stats.shadowWouldWait, 1)
+		}
 		return passWaiting
 	case admission.VerdictClosed:
-		abi.Increment(stats.rejectedClosed, 1)
+		s.count(stats.rejectedClosed, stats.shadowWouldReject)
 	default:
-		abi.Increment(stats.rejectedQueueFull, 1)
+		s.count(stats.rejectedQueueFull, stats.shadowWouldReject)
 	}
 	return s.refuse(reasonRejected, e.RetryAfter)
+}
+
+// count counts a refusal: by its own counter, or in shadow by that of what would have happened.
+func (s *stream) count(enforced, shadow uint32) {
+	if s.shadow() {
+		enforced = shadow
+	}
+	abi.Increment(enforced, 1)
 }
 
 // ask carries the acquire out on the key's record, or on that of the key which stands in for it. Nil: the store failed.
@@ -91,10 +105,12 @@ func (s *stream) undecided() passage {
 	p := s.plugin
 	if p.cfg.OnError == admission.OnErrorOpen {
 		s.held = append(s.held, holding{since: p.now})
-		abi.Increment(s.at.pool.stats.admitted, 1)
+		if !s.shadow() {
+			abi.Increment(s.at.pool.stats.admitted, 1)
+		}
 		return passAdmitted
 	}
-	abi.Increment(s.at.pool.stats.rejectedClosed, 1)
+	s.count(s.at.pool.stats.rejectedClosed, s.at.pool.stats.shadowWouldReject)
 	return s.refuse(reasonRejected, 1)
 }
 
@@ -108,13 +124,17 @@ func (s *stream) take() {
 	s.held = append(s.held, holding{key: k, since: p.now})
 }
 
-// admit counts an admission to s.at after the given wait.
+// admit counts an admission to s.at after the given wait; in shadow the wait is what it would have been.
 func (s *stream) admit(waited int64) {
 	stats := &s.at.pool.stats
-	abi.Increment(stats.admitted, 1)
-	abi.Record(stats.waitMillis, uint64(waited/millisecond))
+	if !s.shadow() {
+		abi.Increment(stats.admitted, 1)
+		if waited > 0 {
+			abi.Increment(stats.admittedAfterWait, 1)
+		}
+	}
 	if waited > 0 {
-		abi.Increment(stats.admittedAfterWait, 1)
+		abi.Record(stats.waitMillis, uint64(waited/millisecond))
 		s.waited += waited
 	}
 }
@@ -161,10 +181,17 @@ func (p *plugin) stopWaiting(s *stream) {
 // carryOn goes on with a waiter that was granted: to the pools still ahead, then upstream or to a refusal.
 func (s *stream) carryOn() {
 	s.admit(max(s.plugin.now-s.since, 1))
-	switch s.proceed() {
-	case passAdmitted:
+	s.goOn()
+}
+
+// goOn takes a request through the pools still ahead, from outside its callbacks.
+func (s *stream) goOn() {
+	pass := s.proceed()
+	switch {
+	case s.shadow():
+	case pass == passAdmitted:
 		s.resume()
-	case passRefused:
+	case pass == passRefused:
 		s.reply()
 	}
 }
@@ -174,9 +201,9 @@ func (s *stream) expire(retryAfter int) {
 	stats := &s.at.pool.stats
 	s.waited += s.plugin.now - s.since
 	if s.deadline > 0 && s.due >= s.deadline {
-		abi.Increment(stats.expiredDeadline, 1)
+		s.count(stats.expiredDeadline, stats.shadowWouldExpire)
 	} else {
-		abi.Increment(stats.expiredMaxWait, 1)
+		s.count(stats.expiredMaxWait, stats.shadowWouldExpire)
 	}
 	s.refuse(reasonExpired, retryAfter)
 }
@@ -231,7 +258,7 @@ func (s *stream) share(k *key) (tenant uint64, weight uint32) {
 		return 0, 1
 	}
 	weight = 1
-	if w, ok := k.pool.Weights[view(s.kept(s.tenant))]; ok {
+	if w, ok := k.pool.Weights[view(s.kept(s.dims[admission.DimensionTenant]))]; ok {
 		weight = uint32(w)
 	}
 	return s.hash, weight

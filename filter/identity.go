@@ -14,6 +14,7 @@ const (
 	identityGoverned   identification = iota
 	identityUngoverned                // no route pattern matches
 	identityAmbiguous                 // a header that decides was sent twice
+	identityInBody                    // the model is in the body, which has to come first
 )
 
 // A span is a piece of stream.text.
@@ -38,16 +39,23 @@ const maxValue = 128
 
 // reads is which request headers a configuration looks at. All of them are read with one host call.
 type reads struct {
-	names   []string
-	lengths uint64 // a bit for each length of a name, modulo 64: most headers are passed over by theirs
-	found   []headerValue
-	path, method, contentType,
-	tenant, model, class, deadline []int // indexes into names; of a source that is no header: -1
-	own []string // Headgate's own names in the request, to be removed
+	names                                      []string
+	lengths                                    uint64 // a bit for each length of a name, modulo 64: most headers are passed over by theirs
+	found                                      []headerValue
+	path, method, contentType, contentEncoding int // indexes into names
+	tenant, model, class                       []place
+	deadline                                   []int
+	own                                        []string // Headgate's own names in the request, to be removed
+}
+
+// A place is where a source's value is.
+type place struct {
+	header   int    // index into names; -1: not in a header
+	property string // the host's name for it; "": not in a property
 }
 
 type headerValue struct {
-	value []byte // the first one; valid until the next host call that returns bytes
+	value []byte // the first one: the host's copy while the headers are read, then a piece of the stream's text
 	count int
 }
 
@@ -57,41 +65,47 @@ const ownPrefix = "x-headgate-"
 func newReads(cfg *admission.Config) reads {
 	var r reads
 	r.path, r.method, r.contentType = r.add(":path"), r.add(":method"), r.add("content-type")
+	r.contentEncoding = -1
+	if bodySource(cfg) >= 0 {
+		r.contentEncoding = r.add("content-encoding")
+	}
 	r.tenant = r.sources(cfg.Identity.Tenant)
 	r.model = r.sources(cfg.Identity.Model)
 	r.class = r.sources(cfg.Identity.Class)
 	for _, name := range cfg.Deadline.Headers {
-		r.deadline = append(r.deadline, r.add(name)...)
+		r.deadline = append(r.deadline, r.add(name))
 	}
 	r.found = make([]headerValue, len(r.names))
 	return r
 }
 
-func (r *reads) add(name string) []int {
+func (r *reads) add(name string) int {
 	for i, n := range r.names {
 		if n == name {
-			return []int{i}
+			return i
 		}
 	}
 	r.names = append(r.names, name)
 	r.lengths |= 1 << (len(name) & 63)
-	return []int{len(r.names) - 1}
+	return len(r.names) - 1
 }
 
-func (r *reads) sources(ss []admission.Source) []int {
-	var at []int
-	for _, s := range ss {
-		if s.Kind == admission.SourceHeader {
-			at = append(at, r.add(s.Name)...)
+func (r *reads) sources(sources []admission.Source) []place {
+	var places []place
+	for i := range sources {
+		src := &sources[i]
+		if src.Kind == admission.SourceHeader {
+			places = append(places, place{header: r.add(src.Name)})
 		} else {
-			at = append(at, -1)
+			places = append(places, place{header: -1, property: propertyOf(src)})
 		}
 	}
-	return at
+	return places
 }
 
-// read finds the headers in the request.
-func (r *reads) read() {
+// read finds the headers in the request and keeps their values in the stream's text: later host calls reuse the memory
+// that the host put them in.
+func (r *reads) read(s *stream) {
 	clear(r.found)
 	r.own = r.own[:0]
 	pairs, _ := abi.RequestHeaders()
@@ -102,6 +116,11 @@ func (r *reads) read() {
 		}
 		if n > len(ownPrefix) && c.Name[0] == 'x' && view(c.Name[:len(ownPrefix)]) == ownPrefix {
 			r.own = append(r.own, string(c.Name))
+		}
+	}
+	for i := range r.found {
+		if f := &r.found[i]; len(f.value) > 0 {
+			f.value = s.kept(s.keepRaw(f.value))
 		}
 	}
 }
@@ -119,12 +138,27 @@ func (r *reads) note(name string, value []byte) bool {
 	return false
 }
 
-func (r *reads) value(at []int) []byte { return r.found[at[0]].value }
+// value is a header's first value; nil if it isn't there, or isn't looked at.
+func (r *reads) value(at int) []byte {
+	if at < 0 {
+		return nil
+	}
+	return r.found[at].value
+}
 
 // ambiguous reports whether a header of those was sent more than once.
-func (r *reads) ambiguous(at []int) bool {
-	for _, i := range at {
-		if i >= 0 && r.found[i].count > 1 {
+func (r *reads) ambiguous(places []place) bool {
+	for i := range places {
+		if at := places[i].header; at >= 0 && r.found[at].count > 1 {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *reads) ambiguousDeadline() bool {
+	for _, at := range r.deadline {
+		if r.found[at].count > 1 {
 			return true
 		}
 	}
@@ -132,58 +166,156 @@ func (r *reads) ambiguous(at []int) bool {
 }
 
 // identify finds out whether the request is governed, whose it is, and which keys it has to pass.
-func (s *stream) identify() identification {
+func (s *stream) identify(hasBody bool) identification {
 	p := s.plugin
 	r := &p.reads
-	r.read()
-	var dims [4][]byte
-	path, method := view(r.value(r.path)), view(r.value(r.method))
-	dims[admission.DimensionRoute] = bytesOf(anyRoute)
-	if len(p.cfg.Routes) > 0 {
-		route, ok := p.cfg.MatchRoute(method, path)
-		if !ok {
+	s.inherit()
+	r.read(s)
+	s.arrived = p.now
+	s.grpc = isGRPC(r.value(r.contentType))
+	if s.inherited == inheritedUngoverned {
+		return identityUngoverned
+	}
+	path := view(r.value(r.path))
+	if s.inherited == inheritedNothing {
+		if !s.match(path) {
 			return identityUngoverned
 		}
-		dims[admission.DimensionRoute] = bytesOf(route.Name)
+		if r.ambiguous(r.tenant) || r.ambiguous(r.class) || r.ambiguousDeadline() {
+			return identityAmbiguous
+		}
 	}
-	if r.ambiguous(r.tenant) || r.ambiguous(r.model) || r.ambiguous(r.class) || r.ambiguous(r.deadline) {
-		s.grpc = isGRPC(r.value(r.contentType))
+	if r.ambiguous(r.model) {
 		return identityAmbiguous
 	}
-	s.grpc = isGRPC(r.value(r.contentType))
-	s.arrived = p.now
 	s.readDeadline()
-	s.tenant = s.keep(s.find(p.cfg.Identity.Tenant, r.tenant, path, anonymousTenant))
-	class := s.keep(s.find(p.cfg.Identity.Class, r.class, path, unknownClass))
-	model := s.keep(s.find(p.cfg.Identity.Model, r.model, path, unknownModel)) // last: it may cost a host call
-	dims[admission.DimensionTenant], dims[admission.DimensionModel], dims[admission.DimensionClass] = s.kept(s.tenant), s.kept(model), s.kept(class)
-	s.hash = hash(s.kept(s.tenant))
+	if s.inherited == inheritedNothing {
+		s.dims[admission.DimensionTenant] = s.keep(s.find(p.cfg.Identity.Tenant, r.tenant, path, anonymousTenant))
+		s.dims[admission.DimensionClass] = s.keep(s.find(p.cfg.Identity.Class, r.class, path, unknownClass))
+	}
+	s.hash = hash(s.kept(s.dims[admission.DimensionTenant]))
 	for _, name := range r.own {
 		abi.RemoveRequestHeader(name)
 	}
-	s.choose(&dims)
+	return s.identifyModel(path, hasBody)
+}
+
+// match finds the route that governs the request; false if none does.
+func (s *stream) match(path string) bool {
+	p := s.plugin
+	name := anyRoute
+	route, ok := p.cfg.MatchRoute(view(p.reads.value(p.reads.method)), path)
+	if route != nil {
+		name = route.Name
+	}
+	s.dims[admission.DimensionRoute] = s.keep(bytesOf(name))
+	return ok
+}
+
+// identifyModel asks the model's sources in order, up to the body if that is one of them and has yet to come.
+func (s *stream) identifyModel(path string, hasBody bool) identification {
+	p := s.plugin
+	sources := p.cfg.Identity.Model
+	for i := range sources {
+		src := &sources[i]
+		if src.Kind != admission.SourceJSONBody {
+			if v := p.source(src, &p.reads.model[i], path); len(v) > 0 {
+				s.setModel(v)
+				return identityGoverned
+			}
+			continue
+		}
+		if p.cfg.Stage == admission.StageAttempt {
+			if m := s.kept(s.dims[admission.DimensionModel]); len(m) > 0 && view(m) != unknownModel {
+				s.choose()
+				return identityGoverned
+			}
+			continue
+		}
+		if hasBody && s.readable() {
+			s.path = s.keepRaw(bytesOf(path))
+			return identityInBody
+		}
+	}
+	s.setModel(bytesOf(unknownModel))
 	return identityGoverned
 }
 
+// identifyBehindBody goes on with the sources behind the body, which named model, or nothing.
+func (s *stream) identifyBehindBody(model []byte) {
+	p := s.plugin
+	if len(model) > 0 {
+		s.setModel(model)
+		return
+	}
+	sources := p.cfg.Identity.Model
+	for i := bodySource(p.cfg) + 1; i < len(sources); i++ {
+		src := &sources[i]
+		if src.Kind == admission.SourceHeader || src.Kind == admission.SourceJSONBody {
+			continue // the headers have been asked; see newReads
+		}
+		if v := p.source(src, &p.reads.model[i], view(s.kept(s.path))); len(v) > 0 {
+			s.setModel(v)
+			return
+		}
+	}
+	s.setModel(bytesOf(unknownModel))
+}
+
+// setModel completes the request's identity and chooses its keys.
+func (s *stream) setModel(name []byte) {
+	if alias, ok := s.plugin.cfg.Identity.Aliases[view(name)]; ok {
+		name = bytesOf(alias)
+	}
+	s.dims[admission.DimensionModel] = s.keep(name)
+	s.choose()
+}
+
 // choose looks up the keys of the pools that the request has to pass.
-func (s *stream) choose(dims *[4][]byte) {
+func (s *stream) choose() {
 	p := s.plugin
 	for _, o := range p.pools {
-		s.keys = append(s.keys, o.key(view(p.keyName(o, dims)), p.cfg.MaxKeys))
+		if s.matches(o) {
+			s.keys = append(s.keys, o.key(view(s.keyName(o)), p.cfg.MaxKeys))
+		}
 	}
+}
+
+// matches reports whether a pool applies to the request.
+func (s *stream) matches(o *pool) bool {
+	for i := range o.Match {
+		m := &o.Match[i]
+		if !oneOf(m.Values, view(s.kept(s.dims[m.Dimension]))) {
+			return false
+		}
+	}
+	return true
+}
+
+func oneOf(values []string, v string) bool {
+	for _, w := range values {
+		if w == v {
+			return true
+		}
+	}
+	return false
 }
 
 // keySeparator stands between the values of a key of several dimensions; values have no control characters.
 const keySeparator = 0x1f
 
 // keyName builds the name of a pool's key; valid until the next one is built.
-func (p *plugin) keyName(o *pool, dims *[4][]byte) []byte {
+func (s *stream) keyName(o *pool) []byte {
+	p := s.plugin
+	if len(o.Key) == 1 {
+		return s.kept(s.dims[o.Key[0]])
+	}
 	p.out = p.out[:0]
 	for i, d := range o.Key {
 		if i > 0 {
 			p.out = append(p.out, keySeparator)
 		}
-		p.out = append(p.out, dims[d]...)
+		p.out = append(p.out, s.kept(s.dims[d])...)
 	}
 	if len(p.out) > admission.MaxName {
 		p.out = shorten(p.out, 0, admission.MaxName)
@@ -192,29 +324,59 @@ func (p *plugin) keyName(o *pool, dims *[4][]byte) []byte {
 }
 
 // find asks the sources in order; the first that has a value wins.
-func (s *stream) find(sources []admission.Source, at []int, path, otherwise string) []byte {
+func (s *stream) find(sources []admission.Source, places []place, path, otherwise string) []byte {
 	for i := range sources {
-		if v := s.plugin.source(&sources[i], at[i], path); len(v) > 0 {
+		if v := s.plugin.source(&sources[i], &places[i], path); len(v) > 0 {
 			return v
 		}
 	}
 	return bytesOf(otherwise)
 }
 
-func (p *plugin) source(src *admission.Source, at int, path string) []byte {
+func (p *plugin) source(src *admission.Source, at *place, path string) []byte {
 	switch src.Kind {
 	case admission.SourceHeader:
-		return p.reads.found[at].value
+		return p.reads.value(at.header)
 	case admission.SourcePath:
 		v, _ := admission.PathValue(src.Prefix, src.Suffix, path)
 		return bytesOf(v)
-	case admission.SourceCluster:
-		v, _ := abi.Property("xds.cluster_name")
-		return v
 	case admission.SourceValue:
 		return bytesOf(src.Name)
 	}
-	return nil
+	if at.property == "" {
+		return nil
+	}
+	v, _ := abi.Property(at.property)
+	return v
+}
+
+// propertyOf is the host's name for what a source reads, its parts separated by NUL; "" if it reads no property.
+func propertyOf(src *admission.Source) string {
+	switch src.Kind {
+	case admission.SourceMetadata:
+		name := "metadata\x00filter_metadata"
+		for _, part := range src.Path {
+			name += "\x00" + part
+		}
+		return name
+	case admission.SourcePeerCertificate:
+		return "connection\x00" + src.Name + "_peer_certificate"
+	case admission.SourceFilterState:
+		return "filter_state\x00" + src.Name
+	case admission.SourceCluster:
+		return "xds\x00cluster_name"
+	}
+	return ""
+}
+
+// bodySource is the index of the model source that reads the body, or -1.
+func bodySource(cfg *admission.Config) int {
+	for i := range cfg.Identity.Model {
+		if cfg.Identity.Model[i].Kind == admission.SourceJSONBody {
+			return i
+		}
+	}
+	return -1
 }
 
 // readDeadline takes the tightest of the deadline headers, or the default.
@@ -222,7 +384,7 @@ func (s *stream) readDeadline() {
 	p := s.plugin
 	r := &p.reads
 	left, given := p.cfg.Deadline.Default, p.cfg.Deadline.Default > 0
-	said := false
+	said, inherited := false, s.deadline
 	for i, at := range r.deadline {
 		h := &r.found[at]
 		if h.count == 0 {
@@ -240,8 +402,10 @@ func (s *stream) readDeadline() {
 		said, given = true, true
 		s.deadlines = append(s.deadlines, deadlineHeader{name: name, original: s.keepRaw(h.value)})
 	}
-	if given {
-		s.deadline = max(p.now, 1)
+	switch {
+	case s.inherited == inheritedGoverned:
+		s.deadline = inherited
+	case given:
 		if p.now <= maxTime-int64(left) {
 			s.deadline = p.now + int64(left)
 		} else {

@@ -77,6 +77,7 @@ func (o *pool) key(name string, maxKeys int) *key {
 		k.limit = limit
 	}
 	o.keys[k.name] = k
+	o.known = append(o.known, k)
 	return k
 }
 
@@ -97,9 +98,14 @@ const spareKeys = 64
 // forget drops what is known of keys that no stream here uses.
 func (o *pool) forget() {
 	clear(o.recent[:])
-	for name, k := range o.keys {
-		if !k.involved() && !k.dirty {
-			delete(o.keys, name)
+	used := o.known[:0]
+	for _, k := range o.known {
+		if k.involved() || k.dirty {
+			used = append(used, k)
+		} else {
+			delete(o.keys, k.name)
 		}
 	}
+	clear(o.known[len(used):])
+	o.known = used
 }

@@ -14,37 +14,58 @@ func defineGlobalStats() globalStats {
 	}
 }
 
-// poolStats are one pool's metrics. All are defined from the start, so that a dashboard finds them at zero.
+// poolStats are one pool's metrics.
 type poolStats struct {
 	inflight, queued, held, keys uint32
 
-	evaluated, admitted, admittedAfterWait            uint32
-	rejectedQueueFull, rejectedClosed                 uint32
-	expiredMaxWait, expiredDeadline, cancelledWaiting uint32
-	reaped, storeError, casRetry                      uint32
+	evaluated, admitted, admittedAfterWait                uint32
+	rejectedQueueFull, rejectedClosed                     uint32
+	expiredMaxWait, expiredDeadline, cancelledWaiting     uint32
+	reaped, storeError, casRetry                          uint32
+	shadowWouldWait, shadowWouldReject, shadowWouldExpire uint32
 
 	waitMillis, heldMillis uint32
 }
 
-// futureCounters are the counters of features to come: always there, at zero until then.
-var futureCounters = []string{"rejected_breaker", "completed", "aborted", "provider_429", "provider_failure",
-	"shadow_would_wait", "shadow_would_reject", "shadow_would_expire"}
-
+// definePoolStats defines all of a pool's metrics at once, so that a dashboard finds them at zero; those of features to
+// come too.
 func definePoolStats(pool string) poolStats {
-	counter := func(name string) uint32 { return define(abi.KindCounter, pool+"."+name) }
-	gauge := func(name string) uint32 { return define(abi.KindGauge, pool+"."+name) }
-	for _, name := range futureCounters {
-		counter(name)
+	var s poolStats
+	var future uint32
+	for _, m := range [...]struct {
+		kind abi.MetricKind
+		name string
+		id   *uint32
+	}{
+		{abi.KindGauge, "inflight", &s.inflight},
+		{abi.KindGauge, "queued", &s.queued},
+		{abi.KindGauge, "held", &s.held},
+		{abi.KindGauge, "keys", &s.keys},
+		{abi.KindCounter, "evaluated", &s.evaluated},
+		{abi.KindCounter, "admitted", &s.admitted},
+		{abi.KindCounter, "admitted_after_wait", &s.admittedAfterWait},
+		{abi.KindCounter, "rejected_queue_full", &s.rejectedQueueFull},
+		{abi.KindCounter, "rejected_closed", &s.rejectedClosed},
+		{abi.KindCounter, "rejected_breaker", &future},
+		{abi.KindCounter, "expired_max_wait", &s.expiredMaxWait},
+		{abi.KindCounter, "expired_deadline", &s.expiredDeadline},
+		{abi.KindCounter, "cancelled_waiting", &s.cancelledWaiting},
+		{abi.KindCounter, "completed", &future},
+		{abi.KindCounter, "aborted", &future},
+		{abi.KindCounter, "reaped", &s.reaped},
+		{abi.KindCounter, "store_error", &s.storeError},
+		{abi.KindCounter, "cas_retry", &s.casRetry},
+		{abi.KindCounter, "provider_429", &future},
+		{abi.KindCounter, "provider_failure", &future},
+		{abi.KindCounter, "shadow_would_wait", &s.shadowWouldWait},
+		{abi.KindCounter, "shadow_would_reject", &s.shadowWouldReject},
+		{abi.KindCounter, "shadow_would_expire", &s.shadowWouldExpire},
+		{abi.KindHistogram, "wait_ms", &s.waitMillis},
+		{abi.KindHistogram, "held_ms", &s.heldMillis},
+	} {
+		*m.id = define(m.kind, pool+"."+m.name)
 	}
-	return poolStats{
-		inflight: gauge("inflight"), queued: gauge("queued"), held: gauge("held"), keys: gauge("keys"),
-		evaluated: counter("evaluated"), admitted: counter("admitted"), admittedAfterWait: counter("admitted_after_wait"),
-		rejectedQueueFull: counter("rejected_queue_full"), rejectedClosed: counter("rejected_closed"),
-		expiredMaxWait: counter("expired_max_wait"), expiredDeadline: counter("expired_deadline"),
-		cancelledWaiting: counter("cancelled_waiting"),
-		reaped:           counter("reaped"), storeError: counter("store_error"), casRetry: counter("cas_retry"),
-		waitMillis: define(abi.KindHistogram, pool+".wait_ms"), heldMillis: define(abi.KindHistogram, pool+".held_ms"),
-	}
+	return s
 }
 
 // define defines a metric; Envoy shows it under wasmcustom.

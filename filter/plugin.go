@@ -41,6 +41,9 @@ type plugin struct {
 	dirty   []*key             // the keys whose record may differ from the truth here
 	backlog []*stream          // decided but not yet resumed or answered, for want of actions
 	free    []*stream          // for reuse
+
+	readings []*stream // whose bodies are being searched for their model
+	bodiless bool      // the host doesn't let bodies come while headers wait
 }
 
 // A pool is one configured pool in one plugin context.
@@ -49,9 +52,10 @@ type pool struct {
 	prefix string // of its shared data keys
 	stats  poolStats
 	keys   map[string]*key
-	only   *key // the one key of a pool without dimensions
-	other  *key // what keys beyond max_keys share
-	hand   int  // where the next search for an idle slot starts
+	known  []*key // the same, in the order they were met
+	only   *key   // the one key of a pool without dimensions
+	other  *key   // what keys beyond max_keys share
+	hand   int    // where the next search for an idle slot starts
 
 	recent         [recentKeys]*key // the last key met by rough resemblance of its name
 	admittedAtOnce []byte           // what the access log is told of most requests
@@ -89,8 +93,21 @@ func (p *plugin) configure(cfg *admission.Config) {
 	p.waiting = map[uint32]*stream{}
 	p.pools = p.pools[:0]
 	for i := range cfg.Pools {
-		p.pools = append(p.pools, newPool(cfg, &cfg.Pools[i]))
+		if c := &cfg.Pools[i]; concerns(cfg.Stage, c.Per) {
+			p.pools = append(p.pools, newPool(cfg, c))
+		}
 	}
+}
+
+// concerns reports whether a stage acquires pools of that kind.
+func concerns(stage admission.Stage, per admission.Per) bool {
+	switch stage {
+	case admission.StageInvocation:
+		return per == admission.PerInvocation
+	case admission.StageAttempt:
+		return per == admission.PerAttempt
+	}
+	return stage == admission.StageRequest
 }
 
 func newPool(cfg *admission.Config, c *admission.Pool) *pool {

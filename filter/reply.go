@@ -90,8 +90,11 @@ func (s *stream) resume() {
 // announce tells the upstream what is left of the deadline, and the access log what became of the request.
 func (s *stream) announce() {
 	p := s.plugin
-	s.publish("admitted", s.at.pool.Name)
-	if s.waited < millisecond {
+	s.handOver(true)
+	if s.at != nil {
+		s.publish("admitted", s.at.pool.Name)
+	}
+	if s.waited < millisecond && s.inherited == inheritedNothing {
 		return
 	}
 	for i := range s.deadlines {

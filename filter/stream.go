@@ -14,7 +14,11 @@ const (
 	fateNone fate = iota
 	fateGranted
 	fateRefused
+	fateIdentified // the body won't come: to go on without it
 )
+
+// dimensions is how many things a key can be made of.
+const dimensions = int(admission.DimensionClass) + 1
 
 // A stream is one request.
 type stream struct {
@@ -22,13 +26,16 @@ type stream struct {
 	plugin *plugin
 	id     uint32
 
-	text      []byte // what identity.go keeps of the request
-	tenant    span
+	text      []byte // what is kept of the request's headers
+	dims      [dimensions]span
+	path      span   // kept while the body is searched for the model
 	hash      uint64 // of the tenant's name
 	grpc      bool
+	inherited inheritance
 	deadline  int64 // monotonic nanoseconds; 0: none
 	arrived   int64
 	deadlines []deadlineHeader
+	body      *reading // while the model is looked for in the body
 
 	keys   []*key    // the keys to pass, in the order of the pools
 	held   []holding // those it holds a permit of
@@ -51,23 +58,32 @@ type holding struct {
 }
 
 // OnHttpRequestHeaders takes a request through the pools.
-func (s *stream) OnHttpRequestHeaders(int, bool) types.Action {
+func (s *stream) OnHttpRequestHeaders(_ int, end bool) types.Action {
 	p := s.plugin
 	if p.cfg == nil || p.cfg.Mode == admission.ModeDisabled {
 		return types.ActionContinue
 	}
 	p.begin()
-	switch s.identify() {
+	switch s.identify(!end) {
 	case identityUngoverned:
-		abi.Increment(p.stats.ungoverned, 1)
+		s.passUngoverned()
 		return types.ActionContinue
 	case identityAmbiguous:
-		abi.Increment(p.stats.ambiguous, 1)
-		s.refusal = refusal{reason: reasonAmbiguous}
-		s.answer()
+		return s.refuseAmbiguous()
+	case identityInBody:
+		s.read()
+		if s.shadow() {
+			s.handOver(true)
+			return types.ActionContinue
+		}
 		return s.pause()
 	}
-	switch s.proceed() {
+	pass := s.proceed()
+	if s.shadow() {
+		s.announce()
+		return types.ActionContinue
+	}
+	switch pass {
 	case passWaiting:
 		return s.pause()
 	case passRefused:
@@ -78,31 +94,39 @@ func (s *stream) OnHttpRequestHeaders(int, bool) types.Action {
 	return types.ActionContinue
 }
 
+// shadow reports whether decisions are counted and not carried out.
+func (s *stream) shadow() bool { return s.plugin.cfg.Mode == admission.ModeShadow }
+
+func (s *stream) passUngoverned() {
+	if s.inherited == inheritedNothing {
+		abi.Increment(s.plugin.stats.ungoverned, 1)
+		s.handOver(false)
+	}
+}
+
+func (s *stream) refuseAmbiguous() types.Action {
+	abi.Increment(s.plugin.stats.ambiguous, 1)
+	if s.shadow() {
+		s.handOver(false)
+		return types.ActionContinue
+	}
+	s.refusal = refusal{reason: reasonAmbiguous}
+	s.answer()
+	return s.pause()
+}
+
 func (s *stream) pause() types.Action {
 	s.paused = true
 	return types.ActionPause
 }
 
-// OnHttpRequestBody holds the body back while the headers wait: where the host lets the body come (Envoy's
-// allow_on_headers_stop_iteration), a body callback that goes on would let the headers go too.
-func (s *stream) OnHttpRequestBody(int, bool) types.Action {
-	if s.paused {
-		return abi.ActionPauseBody
-	}
-	return types.ActionContinue
-}
-
-// OnHttpRequestTrailers holds the trailers back likewise.
-func (s *stream) OnHttpRequestTrailers(int) types.Action {
-	if s.paused {
-		return types.ActionPause
-	}
-	return types.ActionContinue
-}
-
 // OnHttpStreamDone gives back what the stream holds or waits for, whatever ended it.
 func (s *stream) OnHttpStreamDone() {
 	p := s.plugin
+	if s.body != nil {
+		p.begin()
+		s.stopReading()
+	}
 	if len(s.keys) > 0 {
 		p.begin()
 		s.abandon()
@@ -120,6 +144,13 @@ func (s *stream) abandon() {
 	case s.at != nil && p.waiting[s.seq] == s:
 		p.stopWaiting(s)
 		s.cancel()
+		s.countCancelled()
+	}
+}
+
+// countCancelled counts a client that left while it waited. In shadow nobody waits: the request had its outcome.
+func (s *stream) countCancelled() {
+	if !s.shadow() {
 		abi.Increment(s.at.pool.stats.cancelledWaiting, 1)
 	}
 }
@@ -134,7 +165,7 @@ func (p *plugin) withdraw(s *stream) {
 		}
 	}
 	if s.fate == fateGranted {
-		abi.Increment(s.at.pool.stats.cancelledWaiting, 1)
+		s.countCancelled()
 	}
 	s.fate = fateNone
 }

@@ -63,6 +63,7 @@ func (p *plugin) OnTick() {
 		p.asserted = true
 		p.tend(true)
 	}
+	p.giveUpReading()
 	p.flush()
 	if p.seat.Epoch != 0 {
 		p.drain()
@@ -131,7 +132,7 @@ func (p *plugin) verifyColumn(k *key) {
 // each calls f with every key this context knows.
 func (p *plugin) each(f func(*key)) {
 	for _, o := range p.pools {
-		for _, k := range o.keys {
+		for _, k := range o.known {
 			f(k)
 		}
 		f(o.only)
@@ -235,8 +236,12 @@ func (p *plugin) flush() {
 		switch f {
 		case fateGranted:
 			s.carryOn()
+		case fateIdentified:
+			s.goOn()
 		case fateRefused:
-			s.reply()
+			if !s.shadow() {
+				s.reply()
+			}
 		}
 	}
 	p.backlog = append(p.backlog[:0], p.backlog[n:]...)

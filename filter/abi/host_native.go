@@ -86,6 +86,12 @@ func PluginConfiguration() ([]byte, Status) {
 	return b, status(err)
 }
 
+// RequestBody reads a part of the request's body.
+func RequestBody(start, n int) ([]byte, Status) {
+	b, err := proxywasm.GetHttpRequestBody(start, n)
+	return b, status(err)
+}
+
 // ContinueRequest resumes the current stream's request.
 func ContinueRequest() Status { return status(proxywasm.ResumeHttpRequest()) }
 

@@ -184,6 +184,13 @@ func PluginConfiguration() ([]byte, Status) {
 	return returned(), s
 }
 
+// RequestBody reads n bytes of the part of the request's body that the callback is about; only in OnHttpRequestBody.
+func RequestBody(start, n int) ([]byte, Status) {
+	ptr, size := out()
+	s := Status(proxyGetBufferBytes(0, uint32(start), uint32(n), ptr, size))
+	return returned(), s
+}
+
 // ContinueRequest resumes the current stream's paused request.
 func ContinueRequest() Status { return Status(proxyContinueStream(0)) }
 

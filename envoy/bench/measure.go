@@ -1,0 +1,153 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/headgate/headgate/envoy/rig"
+)
+
+// A bench has what all variants share.
+type bench struct {
+	options
+	upstream     *rig.Envoy
+	upstreamPort int
+}
+
+// A result is what one variant showed.
+type result struct {
+	variant
+	cpu       []time.Duration // for each request, one value for each round
+	resident  int64           // bytes with one worker, after some load
+	perWorker int64           // bytes that a second worker adds
+}
+
+func newBench(o options) (*bench, error) {
+	port, err := rig.FreePort()
+	if err != nil {
+		return nil, err
+	}
+	upstream, err := rig.Launch(rig.Options{Workers: 1})
+	if err != nil {
+		return nil, err
+	}
+	answer := []rig.Object{{"match": rig.Object{"prefix": "/"},
+		"direct_response": rig.Object{"status": 200, "body": rig.Object{"inline_string": `{"choices":[]}`}}}}
+	if err := upstream.SetListener(rig.HTTPListener("answer", port, nil, answer, nil)); err != nil {
+		upstream.Stop()
+		return nil, err
+	}
+	return &bench{options: o, upstream: upstream, upstreamPort: port}, nil
+}
+
+// A gateway is an Envoy with one variant's filter.
+type gateway struct {
+	*rig.Envoy
+	port int
+}
+
+func (b *bench) launch(v variant, workers int) (*gateway, error) {
+	port, err := rig.FreePort()
+	if err != nil {
+		return nil, err
+	}
+	envoy, err := rig.Launch(rig.Options{Workers: workers})
+	if err != nil {
+		return nil, err
+	}
+	var filters []rig.Object
+	if v.module != "" {
+		filters = append(filters, rig.WasmFilter("bench", "bench", v.module, v.configuration))
+	}
+	err = envoy.SetCluster(rig.Cluster("upstream", b.upstreamPort))
+	if err == nil {
+		err = envoy.SetListener(rig.HTTPListener("bench", port, filters, []rig.Object{rig.Route("/", "upstream")}, nil))
+	}
+	if err != nil {
+		envoy.Stop()
+		return nil, fmt.Errorf("%s: %w\n%s", v.name, err, envoy.Log())
+	}
+	return &gateway{Envoy: envoy, port: port}, nil
+}
+
+// measure runs the rounds in turns, then a second worker for each variant.
+func (b *bench) measure(variants []variant) ([]result, error) {
+	results := make([]result, len(variants))
+	gateways := make([]*gateway, len(variants))
+	for i, v := range variants {
+		g, err := b.launch(v, 1)
+		if err != nil {
+			return nil, err
+		}
+		defer g.Stop()
+		results[i].variant, gateways[i] = v, g
+	}
+	for round := range b.rounds + 1 {
+		for i, g := range gateways {
+			cpu, err := b.round(g)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", variants[i].name, err)
+			}
+			if round > 0 { // the first one warms up
+				results[i].cpu = append(results[i].cpu, cpu)
+			}
+		}
+	}
+	return results, b.measureMemory(results)
+}
+
+// round returns Envoy's processor time for each request of a round.
+func (b *bench) round(g *gateway) (time.Duration, error) {
+	before, err := g.CPU()
+	if err != nil {
+		return 0, err
+	}
+	if err := load(g.port, b.requests, b.connections); err != nil {
+		return 0, err
+	}
+	after, err := g.CPU()
+	return (after - before) / time.Duration(b.requests), err
+}
+
+func (b *bench) measureMemory(results []result) error {
+	for i := range results {
+		one, err := b.residentBytes(results[i].variant, 1)
+		if err != nil {
+			return err
+		}
+		two, err := b.residentBytes(results[i].variant, 2)
+		if err != nil {
+			return err
+		}
+		results[i].resident, results[i].perWorker = one, two-one
+	}
+	return nil
+}
+
+// memoryRuns is how many fresh Envoys a figure of memory is the median of.
+const memoryRuns = 3
+
+// residentBytes is what fresh Envoys hold after one round for each worker.
+func (b *bench) residentBytes(v variant, workers int) (int64, error) {
+	var runs []int64
+	for range memoryRuns {
+		bytes, err := b.residentOnce(v, workers)
+		if err != nil {
+			return 0, fmt.Errorf("%s: %w", v.name, err)
+		}
+		runs = append(runs, bytes)
+	}
+	return median(runs), nil
+}
+
+func (b *bench) residentOnce(v variant, workers int) (int64, error) {
+	g, err := b.launch(v, workers)
+	if err != nil {
+		return 0, err
+	}
+	defer g.Stop()
+	if err := load(g.port, b.requests*workers, b.connections*workers); err != nil {
+		return 0, err
+	}
+	return g.ResidentBytes()
+}

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+	"time"
+)
+
+// report prints the table. The first result is the one without a filter. What a filter adds is the median of its
+// differences from no filter in the same round, since the machine's mood changes from round to round more than a filter costs.
+func report(w io.Writer, o options, results []result) error {
+	fmt.Fprintf(w, "Medians of %d interleaved rounds of %d requests over %d connections; Envoy with 1 worker.\n\n", o.rounds, o.requests, o.connections)
+	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(table, "filter\tCPU/request\tover no filter\tfrom\tto\tresident\ta further worker\t")
+	base := results[0]
+	for _, r := range results {
+		over := r.over(base)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", r.name, micros(median(r.cpu)), micros(median(over)),
+			micros(slices.Min(over)), micros(slices.Max(over)), mebibytes(r.resident), mebibytes(r.perWorker))
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(w)
+	ours, stock, headgate := median(results[1].over(base)), median(results[2].over(base)), median(results[3].over(base))
+	_, err := fmt.Fprintf(w, "Over no filter: our binding costs %.2f of the stock SDK's, Headgate %.2f of it and %.2f of our binding's.\n",
+		share(ours, stock), share(headgate, stock), share(headgate, ours))
+	return err
+}
+
+// over is what a filter adds to each request, by round.
+func (r result) over(base result) []time.Duration {
+	over := make([]time.Duration, len(r.cpu))
+	for i := range over {
+		over[i] = r.cpu[i] - base.cpu[i]
+	}
+	return over
+}
+
+func median[N cmp.Ordered](values []N) N {
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[len(sorted)/2]
+}
+
+func share(a, b time.Duration) float64 { return float64(a) / float64(b) }
+
+func micros(d time.Duration) string {
+	return fmt.Sprintf("%.1f us", float64(d)/float64(time.Microsecond))
+}
+
+func mebibytes(bytes int64) string { return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20)) }

@@ -1,0 +1,126 @@
+package envoy_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate/envoy/rig"
+)
+
+// Waiters are admitted and expire while half of them leave at random moments, so that ticks and releases keep meeting
+// streams that are gone.
+func TestCase_O16_WaitersLeaveWhileOthersAreAdmittedAndExpire(t *testing.T) {
+	const waiters, limit, wait = 200, 2, 600 * time.Millisecond
+	env := governed(t, 1, modelPool(limit, 2*waiters, "600ms"))
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	for round := range 3 {
+		var calls []*rig.Pending
+		leaving := map[int]bool{}
+		for i := range waiters {
+			calls = append(calls, env.Send(t, rig.Call{Script: rig.Script{ID: fmt.Sprintf("r%d-%d", round, i), Delay: 8 * time.Millisecond}}))
+		}
+		for _, i := range random.Perm(waiters)[:waiters/2] {
+			leaving[i] = true
+			how := []rig.Leave{rig.LeaveFIN, rig.LeaveRST}[i%2]
+			time.AfterFunc(time.Duration(random.Int64N(int64(wait))), func() { calls[i].Leave(how) })
+		}
+		for i, r := range rig.WaitAll(calls) {
+			if !leaving[i] && (r.Err != nil || r.Status != 200 && r.Status != 429) {
+				t.Errorf("waiter %d, which stayed, got %s", i, r)
+			}
+		}
+		env.AwaitDrained(t, "model")
+	}
+	if c := env.Pool(t, "model"); c["evaluated"] != 3*waiters || c["cancelled_waiting"] == 0 || c["expired_max_wait"] == 0 || c["admitted_after_wait"] == 0 {
+		t.Errorf("the mix that this test wants did not come about: %v", c)
+	}
+	env.DrainCheck(t, "model", limit)
+}
+
+func TestCase_O16_ConnectionOfFiftyWaitersDiesInTheTurnOfARelease(t *testing.T) {
+	const waiters = 50
+	env := governed(t, 1, modelPool(1, 2*waiters, "30s"))
+	for round := range 10 {
+		id := fmt.Sprintf("held-%d", round)
+		held := env.Hold(t, id)
+		h2 := env.H2(t)
+		for i := range waiters {
+			h2.Send(rig.Call{}.With(fmt.Sprintf("r%d-%d", round, i)))
+		}
+		env.AwaitGauge(t, "model", "queued", waiters)
+		last := env.Queue(t, "model", rig.Call{}.With(id+"-last"))[0]
+		go env.Up.Open(id)
+		h2.Kill()
+		mustBeOK(t, "the held one", held.Wait())
+		mustBeOK(t, "the waiter of another connection", last.Wait())
+		env.AwaitDrained(t, "model")
+	}
+	env.DrainCheck(t, "model", 1)
+}
+
+// manyH2 spreads calls over a few connections.
+func manyH2(t *testing.T, env *rig.Env, n int, call func(i int) rig.Call) []*rig.Pending {
+	t.Helper()
+	var connections []*rig.H2
+	for range 4 {
+		connections = append(connections, env.H2(t))
+	}
+	calls := make([]*rig.Pending, n)
+	for i := range calls {
+		calls[i] = connections[i%len(connections)].Send(call(i))
+	}
+	return calls
+}
+
+func TestTwoThousandWaitersExpireInTheSameTick(t *testing.T) {
+	const waiters, wait = 2000, 4 * time.Second
+	env := governed(t, 1, modelPool(1, waiters, "30s"))
+	held := env.Hold(t, "held")
+	end := time.Now().Add(wait)
+	calls := manyH2(t, env, waiters, func(int) rig.Call { return rig.Call{Deadline: time.Until(end)} })
+	env.AwaitGaugeWithin(t, wait-500*time.Millisecond, "model", "queued", waiters)
+	late := time.Duration(0)
+	for _, r := range rig.WaitAll(calls) {
+		if r.Err != nil || r.Status != http.StatusTooManyRequests || r.Reason() != rig.Expired {
+			t.Fatalf("a waiter got %s", r)
+		}
+		late = max(late, r.End.Sub(end))
+	}
+	t.Logf("the last of %d was answered %v late", waiters, late.Round(time.Millisecond))
+	if late > 4*time.Second {
+		t.Errorf("the last waiter was answered %v late", late)
+	}
+	env.CheckCounts(t, "model", rig.Counts{"expired_deadline": waiters})
+	env.Up.Open("held")
+	mustBeOK(t, "the held one", held.Wait())
+	env.DrainCheck(t, "model", 1)
+}
+
+func TestTwoThousandWaitersWokenByARaisedLimit(t *testing.T) {
+	const waiters = 2000
+	pool := modelPool(1, waiters, "30s")
+	env := governed(t, 1, pool)
+	held := env.Hold(t, "held")
+	calls := manyH2(t, env, waiters, func(i int) rig.Call { return rig.Call{Script: rig.Script{NoBody: true}} })
+	env.AwaitGaugeWithin(t, 10*time.Second, "model", "queued", waiters)
+	pool.Limit = 3000
+	mustUpdate(t, env, pool)
+	for _, r := range rig.WaitAll(calls) {
+		mustBeOK(t, "a waiter", r)
+	}
+	if n := env.Pool(t, "model")["inflight"]; n != 1 {
+		t.Errorf("inflight is %d while one request runs", n)
+	}
+	env.Up.Open("held")
+	mustBeOK(t, "the held one", held.Wait())
+	env.CheckCounts(t, "model", rig.Counts{"admitted_after_wait": waiters})
+	pool.Limit = 2
+	mustUpdate(t, env, pool)
+	env.Up.ResetPeak()
+	env.DrainCheck(t, "model", 2)
+}

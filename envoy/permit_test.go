@@ -1,0 +1,130 @@
+package envoy_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/headgate/headgate/envoy/rig"
+)
+
+// modelPool is the pool of most tests.
+func modelPool(limit, queue int64, wait string) rig.Pool {
+	return rig.Pool{Name: "model", Key: []string{"model"}, Limit: limit, Queue: queue, MaxWait: wait}
+}
+
+// governed is a listener with these pools in the Envoy that tests share.
+func governed(t *testing.T, workers int, pools ...rig.Pool) *rig.Env {
+	t.Helper()
+	return rig.New(t, rig.Shared(t, workers), rig.Setup{Config: &rig.Config{Pools: pools}})
+}
+
+func mustBeOK(t *testing.T, what string, r *rig.Reply) {
+	t.Helper()
+	if r.Status != http.StatusOK || r.Err != nil {
+		t.Fatalf("%s: got %s, want 200", what, r)
+	}
+}
+
+// streaming is a call whose reply sends three events and then hangs.
+func streaming(id string) rig.Call {
+	return rig.Call{Script: rig.Script{ID: id, Chunks: 3, Hang: true}}
+}
+
+// Each round takes both permits: a stream that is left half-way, and its plain twin while it runs. So one permit that is
+// not back when the upstream has seen the client leave makes the next round fail.
+func TestCase_O01_LeavingClientGivesItsPermitBackAtOnce(t *testing.T) {
+	const rounds = 25
+	leaves := map[string]func(t *testing.T, env *rig.Env, id string){
+		"RST in mid-stream": func(t *testing.T, env *rig.Env, id string) { leaveStream(t, env.Send(t, streaming(id)), rig.LeaveRST) },
+		"FIN in mid-stream": func(t *testing.T, env *rig.Env, id string) { leaveStream(t, env.Send(t, streaming(id)), rig.LeaveFIN) },
+		"h2 RST_STREAM": func(t *testing.T, env *rig.Env, id string) {
+			leaveStream(t, env.H2(t).Send(streaming(id)), rig.LeaveRST)
+		},
+		"before headers, RST": func(t *testing.T, env *rig.Env, id string) {
+			env.Hold(t, id).Leave(rig.LeaveRST)
+		},
+		"before headers, FIN": func(t *testing.T, env *rig.Env, id string) {
+			env.Hold(t, id).Leave(rig.LeaveFIN)
+		},
+	}
+	for name, leave := range leaves {
+		t.Run(name, func(t *testing.T) {
+			env := governed(t, 1, modelPool(2, 0, ""))
+			for i := range rounds {
+				id := fmt.Sprintf("s%d", i)
+				leave(t, env, id)
+				if seen := env.AwaitEnd(t, id); seen.Ending != rig.EndingCancelled {
+					t.Fatalf("the upstream's request ended as %s, want cancelled", seen.Ending)
+				}
+				hold := env.Hold(t, id+"-held")
+				mustBeOK(t, "the twin beside it", env.Do(t, rig.Call{}))
+				env.Up.Open(id + "-held")
+				mustBeOK(t, "the held one", hold.Wait())
+			}
+			env.DrainCheck(t, "model", 2)
+		})
+	}
+}
+
+func leaveStream(t *testing.T, p *rig.Pending, how rig.Leave) {
+	t.Helper()
+	p.AwaitBody(t, "data: 1")
+	p.Leave(how)
+}
+
+func TestCase_O01_KilledConnectionGivesThePermitsOfAllItsStreamsBack(t *testing.T) {
+	const streams, rounds = 5, 10
+	env := governed(t, 2, modelPool(streams, 0, ""))
+	for round := range rounds {
+		h2 := env.H2(t)
+		ids := make([]string, streams)
+		for i := range ids {
+			ids[i] = fmt.Sprintf("r%d-%d", round, i)
+			h2.Send(streaming(ids[i])).AwaitBody(t, "data: 1")
+		}
+		h2.Kill()
+		for _, id := range ids {
+			env.AwaitEnd(t, id)
+		}
+	}
+	env.DrainCheck(t, "model", streams)
+}
+
+func TestCase_O01_LeavingOnTheLastChunk(t *testing.T) {
+	env := governed(t, 2, modelPool(1, 0, ""))
+	for i := range 40 {
+		id := fmt.Sprintf("s%d", i)
+		p := env.Send(t, rig.Call{Script: rig.Script{ID: id, Chunks: 3, Gate: id}})
+		p.AwaitBody(t, "data: 2")
+		how := []rig.Leave{rig.LeaveFIN, rig.LeaveRST}[i%2]
+		go env.Up.Open(id) // the last chunk and the client's end meet at Envoy
+		p.Leave(how)
+		env.AwaitEnd(t, id)
+		env.AwaitGauge(t, "model", "inflight", 0)
+	}
+	env.DrainCheck(t, "model", 1)
+}
+
+func TestCase_O02_StreamKeepsItsPermitToItsLastByte(t *testing.T) {
+	env := governed(t, 2, modelPool(1, 1, "20s"))
+	running := env.Send(t, rig.Call{Script: rig.Script{ID: "a", Chunks: 3, Gate: "a"}})
+	running.AwaitBody(t, "data: 2")
+	waiting := env.Queue(t, "model", rig.Call{}.With("c"))[0]
+	env.CheckRefused(t, env.Do(t, rig.Call{}.With("b")), "model", rig.Rejected)
+	if env.Up.Saw("c") {
+		t.Error("the waiter reached the upstream while the stream ran")
+	}
+	env.Up.Open("a")
+	mustBeOK(t, "the waiter", waiting.Wait())
+	mustBeOK(t, "the stream", running.Wait())
+	a, _ := env.Up.Request("a")
+	c, _ := env.Up.Request("c")
+	if c.Start.Before(a.End) {
+		t.Errorf("the waiter started %v before the stream's end", a.End.Sub(c.Start))
+	}
+	if body := string(running.Wait().Body); body != "data: 0\n\ndata: 1\n\ndata: 2\n\n" {
+		t.Errorf("the stream's body is %q", body)
+	}
+	env.DrainCheck(t, "model", 1)
+}

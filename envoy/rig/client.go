@@ -1,0 +1,126 @@
+package rig
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+)
+
+// Send starts a call on an HTTP/1.1 connection of its own.
+func (e *Env) Send(t testing.TB, c Call) *Pending {
+	t.Helper()
+	conn, err := e.dial()
+	if err != nil {
+		t.Fatalf("connect to the gateway: %v", err)
+	}
+	conn.SetDeadline(time.Now().Add(callTimeout))
+	p := newPending(func(how Leave) { leave(conn, how) })
+	go func() {
+		defer conn.Close()
+		p.finish(p.exchange(conn, bufio.NewReader(conn), c))
+	}()
+	return p
+}
+
+// Do makes a call on a connection of its own and returns the whole reply.
+func (e *Env) Do(t testing.TB, c Call) *Reply {
+	t.Helper()
+	return e.Send(t, c).Wait()
+}
+
+func (e *Env) dial() (*net.TCPConn, error) {
+	conn, err := net.DialTimeout("tcp", fmt.Sprintf("127.0.0.1:%d", e.Port), 5*time.Second)
+	if err != nil {
+		return nil, err
+	}
+	return conn.(*net.TCPConn), nil
+}
+
+// leave ends a connection. After a FIN the client goes on reading, since a close with unread bytes would be a reset.
+func leave(conn *net.TCPConn, how Leave) {
+	if how == LeaveFIN {
+		conn.CloseWrite()
+		return
+	}
+	conn.SetLinger(0)
+	conn.Close()
+}
+
+func (p *Pending) exchange(conn net.Conn, in *bufio.Reader, c Call) error {
+	if _, err := conn.Write(c.http1()); err != nil {
+		return err
+	}
+	return p.read(in, c.method())
+}
+
+// read reads one whole reply.
+func (p *Pending) read(in *bufio.Reader, method string) error {
+	var head Reply
+	if err := head.readHead(in); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	p.reply.Status, p.reply.Head, p.reply.Header, p.reply.First = head.Status, head.Head, head.Header, head.First
+	p.mu.Unlock()
+	body := head.body(in, method)
+	if body == nil {
+		return nil
+	}
+	if err := p.readBody(body); err != nil || !head.chunked() {
+		return err
+	}
+	_, trailer, err := readFields(in) // the chunked reader leaves them to us
+	p.reply.Trailer = trailer
+	return err
+}
+
+// A Conn is a client's HTTP/1.1 connection driven by hand.
+type Conn struct {
+	conn *net.TCPConn
+	in   *bufio.Reader
+}
+
+// Dial opens a connection that ends with the test.
+func (e *Env) Dial(t testing.TB) *Conn {
+	t.Helper()
+	conn, err := e.dial()
+	if err != nil {
+		t.Fatalf("connect to the gateway: %v", err)
+	}
+	conn.SetDeadline(time.Now().Add(callTimeout))
+	t.Cleanup(func() { conn.Close() })
+	return &Conn{conn: conn, in: bufio.NewReader(conn)}
+}
+
+// Write sends bytes as they are.
+func (c *Conn) Write(t testing.TB, text string) {
+	t.Helper()
+	if _, err := c.conn.Write([]byte(text)); err != nil {
+		t.Fatalf("write to the gateway: %v", err)
+	}
+}
+
+// Read reads the next whole reply to a request with that method.
+func (c *Conn) Read(method string) *Reply {
+	p := newPending(nil)
+	p.finish(p.read(c.in, method))
+	return p.Wait()
+}
+
+// Do makes a call on the connection and reads its reply.
+func (c *Conn) Do(call Call) *Reply {
+	p := newPending(nil)
+	p.finish(p.exchange(c.conn, c.in, call))
+	return p.Wait()
+}
+
+// Raw sends bytes on a connection of their own and reads one reply.
+func (e *Env) Raw(t testing.TB, text string) *Reply {
+	t.Helper()
+	c := e.Dial(t)
+	c.Write(t, text)
+	return c.Read(http.MethodPost)
+}

@@ -1,0 +1,61 @@
+package rig
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// scriptParam is the query parameter that carries a Script through Envoy to the upstream.
+const scriptParam = "script"
+
+// A Script says what the upstream does with the request that carries it. The zero Script answers 200 with a short JSON
+// body at once.
+type Script struct {
+	ID         string            `json:",omitempty"` // tells the request apart in Upstream's records
+	Delay      time.Duration     `json:",omitempty"` // before the response headers
+	HeaderGate string            `json:",omitempty"` // the headers wait until this gate is opened
+	Cut        bool              `json:",omitempty"` // end the connection (h2: reset the stream) instead of headers
+	Status     int               `json:",omitempty"` // 0: 200
+	NoBody     bool              `json:",omitempty"`
+	Chunks     int               `json:",omitempty"` // that many server-sent events "data: <n>"
+	Gap        time.Duration     `json:",omitempty"` // after each of them
+	Gate       string            `json:",omitempty"` // after the events the end of the body waits until this gate is opened
+	Hang       bool              `json:",omitempty"` // after the events nothing more, until the client leaves
+	Reset      bool              `json:",omitempty"` // end the connection (h2: reset the stream) instead of the end of the body
+	Headers    map[string]string `json:",omitempty"`
+	Trailers   map[string]string `json:",omitempty"`
+}
+
+// streams says whether the response headers leave before the body's end.
+func (s Script) streams() bool {
+	return s.Chunks > 0 || s.Gate != "" || s.Hang || s.Reset || len(s.Trailers) > 0
+}
+
+func (s Script) status() int {
+	if s.Status == 0 {
+		return http.StatusOK
+	}
+	return s.Status
+}
+
+// query is the script as a query string without the question mark.
+func (s Script) query() string {
+	text, err := json.Marshal(s)
+	if err != nil {
+		panic(err) // strings and numbers only
+	}
+	return scriptParam + "=" + url.QueryEscape(string(text))
+}
+
+// scriptOf reads the script of a request; without one it is the zero Script.
+func scriptOf(r *http.Request) (Script, error) {
+	text := r.URL.Query().Get(scriptParam)
+	if text == "" {
+		return Script{}, nil
+	}
+	var s Script
+	err := json.Unmarshal([]byte(text), &s)
+	return s, err
+}

@@ -1,0 +1,78 @@
+package filter
+
+import (
+	"github.com/headgate/headgate/admission"
+	"github.com/headgate/headgate/filter/abi"
+)
+
+// An inheritance is what an attempt learned from its invocation.
+type inheritance uint8
+
+const (
+	inheritedNothing    inheritance = iota // no invocation stage has seen the request
+	inheritedUngoverned                    // it has, and let it pass untouched
+	inheritedGoverned                      // it has; the request's identity and deadline are known
+)
+
+// handoverKey is the filter state through which the invocation stage tells the attempts what it found: filter state
+// is out of every client's reach, as headers are not.
+const handoverKey = "headgate.invocation"
+
+// handoverVersion starts the handed-over bytes: version 1, governed 1, deadline 8, then each dimension's value behind its
+// length in 2; little endian.
+const handoverVersion = 1
+
+const handoverHead = 10
+
+// handOver tells the attempts of this request what the invocation stage found.
+func (s *stream) handOver(governed bool) {
+	p := s.plugin
+	if p.cfg.Stage != admission.StageInvocation {
+		return
+	}
+	b := append(p.out[:0], handoverVersion, 0)
+	if governed {
+		b[1] = 1
+	}
+	for i := range 8 {
+		b = append(b, byte(uint64(s.deadline)>>(8*i)))
+	}
+	for d := range s.dims {
+		v := s.kept(s.dims[d])
+		b = append(append(b, byte(len(v)), byte(len(v)>>8)), v...)
+	}
+	p.out = b
+	abi.SetProperty(handoverKey, b)
+}
+
+// inherit reads what the invocation stage found, in an attempt.
+func (s *stream) inherit() {
+	if s.plugin.cfg.Stage != admission.StageAttempt {
+		return
+	}
+	b, status := abi.Property(handoverKey)
+	if status != abi.StatusOK || len(b) < handoverHead || b[0] != handoverVersion {
+		return
+	}
+	if b[1] == 0 {
+		s.inherited = inheritedUngoverned
+		return
+	}
+	deadline := uint64(0)
+	for i := range 8 {
+		deadline |= uint64(b[2+i]) << (8 * i)
+	}
+	b = b[handoverHead:]
+	for d := range s.dims {
+		if len(b) < 2 {
+			return
+		}
+		n := int(b[0]) | int(b[1])<<8
+		if b = b[2:]; len(b) < n {
+			return
+		}
+		s.dims[d] = s.keepRaw(b[:n])
+		b = b[n:]
+	}
+	s.inherited, s.deadline = inheritedGoverned, int64(deadline)
+}
