@@ -77,7 +77,6 @@ func (s *stream) count(enforced, shadow uint32) {
 func (s *stream) ask(budget admission.Duration) *admission.Effect {
 	p := s.plugin
 	if !p.sit() {
-		abi.Increment(s.at.pool.stats.storeError, 1)
 		return nil
 	}
 	p.seq++
@@ -103,6 +102,7 @@ func (s *stream) ask(budget admission.Duration) *admission.Effect {
 // undecided follows on_error when the store failed: let pass without a permit, or refuse.
 func (s *stream) undecided() passage {
 	p := s.plugin
+	abi.Increment(s.at.pool.stats.storeError, 1)
 	if p.cfg.OnError == admission.OnErrorOpen {
 		s.held = append(s.held, holding{since: p.now})
 		if !s.shadow() {
@@ -223,7 +223,7 @@ func (s *stream) cancel() {
 	op.Tenant, op.Weight = s.share(k)
 	op.Seq = s.seq
 	if p.step(k) == nil {
-		p.mark(k)
+		p.failed(k)
 	}
 }
 
@@ -240,7 +240,7 @@ func (s *stream) releaseAll() {
 
 func (s *stream) release(h holding) {
 	p, k := s.plugin, h.key
-	tenant, _ := s.share(k)
+	tenant := s.tenantOf(k)
 	k.drop(tenant)
 	p.permits--
 	abi.Record(k.pool.stats.heldMillis, uint64((p.now-h.since)/millisecond))
@@ -248,8 +248,16 @@ func (s *stream) release(h holding) {
 	op.Expect = true
 	op.Tenant = tenant
 	if p.step(k) == nil {
-		p.mark(k)
+		p.failed(k)
 	}
+}
+
+// tenantOf is the tenant id under which the stream counts in a key's record.
+func (s *stream) tenantOf(k *key) uint64 {
+	if !k.pool.FairBy {
+		return 0
+	}
+	return s.hash
 }
 
 // share is the tenant id and weight under which the stream counts in a key's record.

@@ -113,6 +113,9 @@ func concerns(stage admission.Stage, per admission.Per) bool {
 func newPool(cfg *admission.Config, c *admission.Pool) *pool {
 	o := &pool{Pool: c, prefix: dataPrefix + cfg.Domain + "/" + c.Name + "/", stats: definePoolStats(c.Name), keys: map[string]*key{}}
 	o.other = &key{pool: o, name: "other", limit: c.Limit, data: o.prefix + "other", fixed: true}
+	if limit, ok := c.Keys[o.other.name]; ok {
+		o.other.limit = limit
+	}
 	o.only = &key{pool: o, name: c.Name, limit: c.Limit, data: o.prefix + "only", fixed: true}
 	o.admittedAtOnce = appendOutcome(nil, "admitted", c.Name, 0)
 	return o

@@ -19,8 +19,8 @@ func (p *plugin) prepare(op *admission.Op, kind admission.OpKind, k *key) *admis
 	return op
 }
 
-// step carries out p.op on a key's record until it is stored, and tells whom it concerns. Nil: the store failed, nothing
-// is changed, and it has been counted.
+// step carries out p.op on a key's record until it is stored, and tells whom it concerns. Nil: the store failed and
+// nothing is changed, or the key has lost its place and there is no other.
 func (p *plugin) step(k *key) *admission.Effect {
 	for range maxSwaps {
 		e, stored := p.try(k, &p.op, nil)
@@ -45,7 +45,6 @@ func (p *plugin) step(k *key) *admission.Effect {
 			return e
 		}
 	}
-	abi.Increment(k.pool.stats.storeError, 1)
 	return nil
 }
 
@@ -61,7 +60,6 @@ func (p *plugin) try(k *key, op *admission.Op, live *admission.WorkerTable) (e *
 		}
 		state, cas = nil, abi.CreateIfAbsent
 	default:
-		abi.Increment(k.pool.stats.storeError, 1)
 		return nil, false
 	}
 	if live != nil {
@@ -112,18 +110,18 @@ func (p *plugin) lower(stats *poolStats, e *admission.Effect) {
 }
 
 // sync makes the record say what is true here, and lets waiters go on that had been granted unnoticed; false if the
-// store failed: the key stays dirty and the tick tries again.
+// store failed.
 func (p *plugin) sync(k *key) bool {
 	for range maxSwaps {
 		p.truth(k)
 		e, stored := p.try(k, &p.syncOp, nil)
 		switch {
 		case e == nil:
-			p.mark(k)
+			p.failed(k)
 			return false
 		case e.Verdict == admission.VerdictStale:
 			if !p.relocate(k) {
-				p.mark(k)
+				p.failed(k)
 				return false
 			}
 		case stored:
@@ -131,7 +129,7 @@ func (p *plugin) sync(k *key) bool {
 			return true
 		}
 	}
-	p.mark(k)
+	p.failed(k)
 	return false
 }
 
@@ -157,6 +155,12 @@ func (p *plugin) noticeGrants(e *admission.Effect) {
 			p.decide(s, fateGranted)
 		}
 	}
+}
+
+// failed counts a failure of the store and remembers to make up for it.
+func (p *plugin) failed(k *key) {
+	abi.Increment(k.pool.stats.storeError, 1)
+	p.mark(k)
 }
 
 // mark remembers that a key's record has to be put right.

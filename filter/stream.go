@@ -177,12 +177,26 @@ func (s *stream) recycle() {
 	p.free = append(p.free, s)
 }
 
-// Recovered implements abi.Recoverer: a request that could not be decided follows on_error.
+// Recovered implements abi.Recoverer. What the stream held is no longer counted as held here, so that the tick's sync takes
+// it out of the records, and the request follows on_error.
 func (s *stream) Recovered(string) types.Action {
-	if s.plugin.cfg == nil || s.plugin.cfg.OnError == admission.OnErrorOpen {
+	p := s.plugin
+	for _, h := range s.held {
+		if h.key != nil {
+			h.key.drop(s.tenantOf(h.key))
+			p.permits--
+			p.failed(h.key)
+		}
+	}
+	if s.at != nil && p.waiting[s.seq] == s {
+		p.stopWaiting(s)
+		p.failed(s.at)
+	}
+	s.held, s.keys = s.held[:0], s.keys[:0]
+	if p.cfg == nil || p.cfg.OnError == admission.OnErrorOpen || s.at == nil {
 		return types.ActionContinue
 	}
-	s.refusal = refusal{reason: reasonRejected, retryAfter: 1}
+	s.refusal = refusal{reason: reasonRejected, pool: s.at.pool.Name, retryAfter: 1}
 	s.answer()
 	return s.pause()
 }

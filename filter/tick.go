@@ -185,8 +185,12 @@ func (p *plugin) expire(k *key) {
 	}
 	p.prepare(&p.op, admission.OpExpire, k)
 	e := p.step(k)
-	if e == nil || e.Verdict != admission.VerdictDone {
-		p.mark(k)
+	if e == nil {
+		p.failed(k)
+		return
+	}
+	if e.Verdict != admission.VerdictDone {
+		p.wakeBy(p.now + dirtyRetry) // a sync has taken its place
 		return
 	}
 	retryAfter := e.RetryAfter

@@ -24,6 +24,8 @@ type worker struct {
 	swept  []admission.Worker // dead workers whose records have been seen to
 	queues [admission.MaxWorkers]uint32
 
+	complained int64 // when a warning was last logged
+
 	ticker
 	message [messageBytes]byte
 }
@@ -32,7 +34,8 @@ func (p *plugin) beatInterval() int64 { return int64(p.cfg.Lease) / beatsPerLeas
 
 // sit makes sure that this context has a living seat before it touches a record; false if the store failed.
 func (p *plugin) sit() bool {
-	if p.seat.Epoch != 0 && p.now-p.beat < 2*p.beatInterval() {
+	dead := p.nextDeath > 0 && p.now >= p.nextDeath
+	if p.seat.Epoch != 0 && !dead && p.now-p.beat < 2*p.beatInterval() {
 		return true
 	}
 	return p.renew()
@@ -47,7 +50,7 @@ func (p *plugin) renew() bool {
 			seat, ok = p.table.Claim(newEpoch(), p.now, p.cfg.Lease)
 		}
 		if !ok {
-			abi.Log(abi.LogError, "no seat left in the worker table of domain "+p.cfg.Domain)
+			p.complain("no seat left in the worker table of domain " + p.cfg.Domain + ": fewer configurations may be in use at once, or more domains")
 			return false
 		}
 		if p.storeTable(cas) {
@@ -100,9 +103,17 @@ func contains(ws []admission.Worker, w admission.Worker) bool {
 	return false
 }
 
+// complain logs a warning that requests can provoke, once in a while.
+func (p *plugin) complain(what string) {
+	if p.complained == 0 || p.now-p.complained > int64(admission.Minute) {
+		p.complained = p.now
+		abi.Log(abi.LogWarn, what)
+	}
+}
+
 // leave gives the seat up, once nothing is held or waited for.
 func (p *plugin) leave() {
-	for p.seat.Epoch != 0 {
+	for try := 0; p.seat.Epoch != 0 && try < maxSwaps; try++ {
 		cas := p.readTable(&p.table)
 		p.table.Leave(p.seat)
 		if p.storeTable(cas) {

@@ -95,7 +95,8 @@ func proxyOnRequestTrailers(id, n uint32) (action uint32) {
 //go:wasmexport proxy_on_done
 func proxyOnDone(id uint32) (done uint32) {
 	done = 1
-	defer guard("proxy_on_done", nil, nil)
+	s := contexts.stream(id)
+	defer guard("proxy_on_done", s, nil)
 	if !contexts.done(id) {
 		done = 0
 	}
