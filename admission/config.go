@@ -64,6 +64,10 @@ const (
 	OnErrorClosed                // refuse it
 )
 
+// MaxValue is how many bytes of a tenant's, model's or class's name tell it apart. A configuration can't name longer ones;
+// a request's longer one keeps its beginning and a hash of the whole.
+const MaxValue = 128
+
 // A Config is one validated plugin configuration. Values are valid by construction: only ParseConfig makes one.
 type Config struct {
 	Mode     Mode

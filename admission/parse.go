@@ -15,8 +15,8 @@ const (
 	maxHeaders   = 8  // of deadline.headers
 	maxMetadata  = 8  // keys below a metadata namespace
 	maxValues    = 1024
-	maxNameBytes = 64  // of a pool's name, a domain, a group
-	maxTextBytes = 256 // of a key value, a model name, a header's name, a pattern
+	maxNameBytes = 64       // of a pool's name, a domain, a group
+	maxTextBytes = MaxValue // of a key value, a model name, a header's name, a pattern
 )
 
 // What the duration fields may hold. Below 1 ms only 0 is a duration here.

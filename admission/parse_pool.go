@@ -29,11 +29,26 @@ func parsePools(o *object, c *Config) {
 	}
 	for _, e := range f.array(least, maxPools) {
 		p := parsePool(e.object(), c.MaxKeys)
-		if p.Name != "" && slices.ContainsFunc(c.Pools, func(other Pool) bool { return other.Name == p.Name }) {
-			e.add(e.path+".name", quoteValue(p.Name)+" is the name of another pool")
+		for i := range c.Pools {
+			if p.Name != "" && sameStat(c.Pools[i].Name, p.Name) {
+				e.add(e.path+".name", quoteValue(p.Name)+" is the name of another pool")
+			}
 		}
 		c.Pools = append(c.Pools, p)
 	}
+}
+
+// sameStat reports whether two pools' stats would have one name: Prometheus has no dash in names, and gets an underscore.
+func sameStat(a, b string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range len(a) {
+		if a[i] != b[i] && (a[i] != '-' && a[i] != '_' || b[i] != '-' && b[i] != '_') {
+			return false
+		}
+	}
+	return true
 }
 
 func parsePool(o *object, maxKeys int) Pool {
@@ -81,8 +96,8 @@ func parsePoolKey(o *object, p *Pool, maxKeys int) {
 		return
 	}
 	p.Keys = parseKeys(f)
-	if len(p.Key) == 0 {
-		f.fail("needs key, which says what the keys are")
+	if len(p.Key) != 1 {
+		f.fail("needs a key of one dimension, which says what the keys are")
 	}
 	if len(p.Keys) > maxKeys {
 		f.fail("has " + strconv.Itoa(len(p.Keys)) + " keys, more than max_keys (" + strconv.Itoa(maxKeys) + ")")

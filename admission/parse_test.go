@@ -191,7 +191,7 @@ func TestConfigRefusals(t *testing.T) {
 		{poolJSON(`"limit": 1, "key": ["colour"]`), `pools[0].key[0]: "colour" is unknown (want "tenant", "model", "route", "class")`},
 		{poolJSON(`"limit": 1, "key": ["tenant", "tenant"]`), `pools[0].key[1]: "tenant" is there twice`},
 		{poolJSON(`"limit": 1, "key": "tenant"`), `pools[0].key: "tenant" is not an array`},
-		{poolJSON(`"limit": 1, "keys": {}`), `pools[0].keys: needs key, which says what the keys are`},
+		{poolJSON(`"limit": 1, "keys": {}`), `pools[0].keys: needs a key of one dimension, which says what the keys are`},
 		{poolJSON(`"limit": 1, "key": ["tenant"], "keys": []`), `pools[0].keys: an array is not an object`},
 		{poolJSON(`"limit": 1, "key": ["tenant"], "keys": {"a": 5}`), `pools[0].keys["a"]: 5 is not an object`},
 		{poolJSON(`"limit": 1, "key": ["tenant"], "keys": {"a": {}}`), `pools[0].keys["a"].limit: is missing`},
@@ -257,7 +257,7 @@ func TestConfigRefusals(t *testing.T) {
 		{withJSON(`"max_keys": ` + strings.Repeat("9", 5000)), `max_keys: ` + strings.Repeat("9", 40) + `... is out of range (want 1 to 16384)`},
 		{withJSON(`"` + strings.Repeat("x", 5000) + `": 1`), `["` + strings.Repeat("x", 40) + `..."]: is not a field here (want mode, stage, domain, routes, identity, deadline, max_keys, lease, on_error, pools)`},
 		{identityJSON(`"model": [{"value": "a\nb"}]`), `identity.model[0].value: "a\nb" holds a control character`},
-		{identityJSON(`"model": [{"value": "` + strings.Repeat("x", 257) + `"}]`), `identity.model[0].value: "` + strings.Repeat("x", 40) + `..." is longer than 256 bytes`},
+		{identityJSON(`"model": [{"value": "` + strings.Repeat("x", 129) + `"}]`), `identity.model[0].value: "` + strings.Repeat("x", 40) + `..." is longer than 128 bytes`},
 	} {
 		c1, err := ParseConfig([]byte(c.config))
 		require.Nil(t, c1)

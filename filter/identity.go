@@ -33,10 +33,6 @@ const (
 	anyRoute        = "any"
 )
 
-// maxValue is how much of a tenant's, model's or class's name tells it apart; a longer one keeps its beginning and a
-// hash of the whole.
-const maxValue = 128
-
 // reads is which request headers a configuration looks at. All of them are read with one host call.
 type reads struct {
 	names                                      []string
@@ -430,8 +426,8 @@ func (s *stream) keep(b []byte) span {
 			s.text[i] = '?'
 		}
 	}
-	if at.to-at.from > maxValue {
-		s.text = shorten(s.text, at.from, maxValue)
+	if at.to-at.from > admission.MaxValue {
+		s.text = shorten(s.text, at.from, admission.MaxValue)
 		at.to = len(s.text)
 	}
 	return at

@@ -24,7 +24,7 @@ type worker struct {
 	swept  []admission.Worker // dead workers whose records have been seen to
 	queues [admission.MaxWorkers]uint32
 
-	complained int64 // when a warning was last logged
+	complained int64 // when a line that requests can provoke was last logged
 
 	ticker
 	message [messageBytes]byte
@@ -50,7 +50,9 @@ func (p *plugin) renew() bool {
 			seat, ok = p.table.Claim(newEpoch(), p.now, p.cfg.Lease)
 		}
 		if !ok {
-			p.complain("no seat left in the worker table of domain " + p.cfg.Domain + ": fewer configurations may be in use at once, or more domains")
+			if p.mayComplain() {
+				abi.Log(abi.LogError, "no seat left in the worker table of domain "+p.cfg.Domain)
+			}
 			return false
 		}
 		if p.storeTable(cas) {
@@ -103,12 +105,13 @@ func contains(ws []admission.Worker, w admission.Worker) bool {
 	return false
 }
 
-// complain logs a warning that requests can provoke, once in a while.
-func (p *plugin) complain(what string) {
-	if p.complained == 0 || p.now-p.complained > int64(admission.Minute) {
-		p.complained = p.now
-		abi.Log(abi.LogWarn, what)
+// mayComplain bounds how often a line is logged that requests can provoke.
+func (p *plugin) mayComplain() bool {
+	if p.complained > 0 && p.now-p.complained < int64(admission.Minute) {
+		return false
 	}
+	p.complained = p.now
+	return true
 }
 
 // leave gives the seat up, once nothing is held or waited for.
