@@ -144,9 +144,17 @@ func (s *Stream) responseProperty(name string) ([]byte, bool) {
 		value, found := headers.first(header)
 		return []byte(value), found
 	}
-	code, flags, details := s.code, ResponseFlags(0), ""
+	code, flags, details := s.code, ResponseFlags(0), s.replyDetails()
 	if s.ended != nil {
 		code, flags, details = s.ended.Code, s.ended.Flags, s.ended.Details
+	}
+	if down := s.of.downstream; s.upstream && down != nil { // an attempt sees what the request as a whole has come to
+		if down.ended != nil {
+			flags |= down.ended.Flags
+		}
+		if code == 0 {
+			code = down.code
+		}
 	}
 	switch {
 	case name == "code" && code != 0:
@@ -155,8 +163,25 @@ func (s *Stream) responseProperty(name string) ([]byte, bool) {
 		return propertyBytes(uint64(flags)), true
 	case name == "code_details" && details != "":
 		return []byte(details), true
+	case name == "backend_latency" && s.ended != nil && s.ended.Cause == Completed && s.replied == nil:
+		return propertyBytes(upstreamTime), true
 	}
 	return nil, false
+}
+
+// upstreamTime is what response.backend_latency says of every response that came whole from the upstream; of others there
+// is no such property.
+const upstreamTime = time.Millisecond
+
+// replyDetails is response.code_details while the response passes.
+func (s *Stream) replyDetails() string {
+	switch {
+	case s.replied != nil:
+		return s.replied.Details
+	case s.halves[response].headers != nil:
+		return "via_upstream"
+	}
+	return ""
 }
 
 // setProperty writes filter state, which only streams have.
