@@ -1,28 +1,36 @@
 package admission
 
 // A BodyScan finds one value in a request body as it comes, without building the document: the string value of one key
-// of the top-level JSON object, or the part of that name in a multipart form. It holds the window's worth of a form and
-// next to nothing of a JSON document.
+// of the top-level JSON object, or the part of that name in a multipart form. It holds next to nothing of either.
 //
-// The key has to be there once: a body that names two models could be read either way upstream, so it names none. A
-// search is over when the document is, when the window is used up, or when what comes can't be such a document.
+// A body that names two models, or that two readers could read differently, names none: or a client would be counted for
+// one model and served another. A search is over when the document is, when the window is used up, or when what comes
+// can't be such a document. What is behind the window is not known: a second key there goes unseen.
 type BodyScan struct {
 	key      string
 	left     int  // bytes of the window not yet used up
 	over     bool // nothing more is looked at
 	valid    bool // the key was found, once, with a usable value
+	seen     int  // how often it was found
 	value    []byte
-	form     formScan
 	multi    bool
+	form     formScan
 	document jsonScan
 }
+
+// maxScanned is how long a value may be to be usable.
+const maxScanned = 4096
 
 // Start begins the search for key in a body of the given content type, in its first window bytes.
 func (b *BodyScan) Start(key, contentType string, window int) {
 	*b = BodyScan{key: key, left: window}
-	if boundary, ok := formBoundary(contentType); ok {
-		b.multi = true
-		b.form = formScan{boundary: boundary}
+	switch {
+	case hasPrefixFold(contentType, "multipart/"):
+		boundary, ok := formBoundary(contentType)
+		b.multi, b.over = true, !ok
+		b.form = formScan{delimiter: "--" + boundary, clean: true}
+	case hasPrefixFold(contentType, "application/x-www-form-urlencoded"):
+		b.over = true // even if it looks like JSON
 	}
 }
 
@@ -46,20 +54,22 @@ func (b *BodyScan) Take(piece []byte) bool {
 
 // Value is what was found so far; nil if nothing, or nothing usable. It is valid until the next Start.
 func (b *BodyScan) Value() []byte {
-	if b.multi && b.form.scanned < len(b.form.kept) {
-		b.scanForm()
-	}
 	if !b.valid {
 		return nil
 	}
 	return b.value
 }
 
-// found notes an occurrence of the key.
+// found notes an occurrence of the key, whose value is in b.value if it is usable.
 func (b *BodyScan) found(usable bool) {
-	b.document.seen++ // of a form too
-	b.valid = usable && b.document.seen == 1 && len(b.value) > 0
-	if b.document.seen > 1 {
-		b.over = true
-	}
+	b.seen++
+	b.valid = usable && b.seen == 1 && len(b.value) > 0
+	b.over = b.over || b.seen > 1
+}
+
+// unclear ends the search in a body that could be read in several ways: it names nothing.
+func (b *BodyScan) unclear() { b.valid, b.over = false, true }
+
+func hasPrefixFold(s, prefix string) bool {
+	return len(s) >= len(prefix) && equalFold(s[:len(prefix)], prefix)
 }

@@ -63,6 +63,7 @@ func (d *Directory) At(slot int) (name string, p Place) {
 
 // Lookup finds a key's place.
 func (d *Directory) Lookup(name string) (Place, bool) {
+	name = clip(name)
 	for i := range d.entries {
 		if d.entries[i].name == name {
 			return Place{Slot: i, Gen: d.entries[i].gen}, true
@@ -80,7 +81,7 @@ func (d *Directory) Add(name string) Place {
 // Assign gives a slot, whose record has been retired, to a key under a new generation.
 func (d *Directory) Assign(slot int, name string) Place {
 	d.gen++
-	d.entries[slot] = entry{gen: d.gen, name: name}
+	d.entries[slot] = entry{gen: d.gen, name: clip(name)}
 	return Place{Slot: slot, Gen: d.gen}
 }
 
@@ -100,3 +101,6 @@ func (d *Directory) Strangers(p *Pool) int {
 
 // Newest raises the generation count to at least gen, so that the next Assign is newer than a record that was found.
 func (d *Directory) Newest(gen uint32) { d.gen = max(d.gen, gen) }
+
+// clip shortens a name to what a length byte can say.
+func clip(name string) string { return name[:min(len(name), MaxName)] }

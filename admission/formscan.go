@@ -1,44 +1,73 @@
 package admission
 
-// A formScan is a multipart form being searched for one part. Model APIs use forms for audio and images; the model's part
-// is short and in the window, or it isn't found.
+import "unicode/utf8"
+
+// A formScan is the state of reading a multipart form piece by piece, line by line. Model APIs use forms for audio and
+// images.
+//
+// Readers of forms differ in what they forgive. This one forgives nothing where that matters, in the lines of a boundary
+// and in the heads of the parts: what isn't plainly RFC 7578 there makes the whole form name nothing. So it is for line
+// ends other than CR LF, lines that go on from a boundary, folded headers, two dispositions or two names of one part,
+// backslashes, extended parameters and encoded content.
 type formScan struct {
-	boundary string
-	kept     []byte // the window's worth of the body so far
-	scanned  int    // how much was kept when the parts were last looked for
+	delimiter string
+	line      []byte // the current line so far, at most maxFormLine of it
+	cr        bool   // a CR may be the beginning of its end
+	clean     bool   // it begins behind CR LF, or is the first
+	at        formPlace
+	disposed  bool // the part has its disposition
+	here      bool // the part is the one searched for
 }
 
-// maxBoundary is RFC 2046's bound on a boundary's length.
-const maxBoundary = 70
+type formPlace uint8
 
-// formBoundary is the boundary of a multipart/form-data content type; ok is false for any other.
+const (
+	formPreamble formPlace = iota // before the first part
+	formHead                      // in a part's headers
+	formContent                   // in its content
+)
+
+const (
+	// maxBoundary is RFC 2046's bound on a boundary's length.
+	maxBoundary = 70
+
+	// maxFormLine is how much of a line is kept: more than a value may have.
+	maxFormLine = maxScanned + 1
+)
+
+// formBoundary is the boundary of a multipart/form-data content type; ok is false for any other, or if it isn't plain
+// which one it is.
 func formBoundary(contentType string) (boundary string, ok bool) {
-	const form = "multipart/form-data"
-	if len(contentType) < len(form) || !equalFold(contentType[:len(form)], form) {
+	kind, parameters := cutField(contentType)
+	boundary, ok = parameter(parameters, "boundary")
+	return boundary, ok && equalFold(trim(kind, " \t"), "multipart/form-data") && boundary != "" && len(boundary) <= maxBoundary
+}
+
+// parameter is the value of a parameter behind a header's value: ; name=value or ; name="value"; empty if there is none.
+// ok is false if readers could differ about it.
+func parameter(rest, name string) (value string, ok bool) {
+	if indexByte(rest, '\\') >= 0 {
 		return "", false
 	}
-	boundary, ok = parameter(contentType[len(form):], "boundary")
-	return string([]byte(boundary)), ok && boundary != "" && len(boundary) <= maxBoundary
-}
-
-// parameter is the value of a parameter behind a header's value: ; name=value or ; name="value".
-func parameter(rest, name string) (value string, ok bool) {
-	for len(rest) > 0 {
+	for found := false; rest != ""; {
 		var field string
 		field, rest = cutField(rest)
-		for len(field) > 0 && (field[0] == ' ' || field[0] == '\t') {
-			field = field[1:]
+		key, v, whole := cut(field, "=")
+		key, v = trim(key, " \t"), trim(v, " \t")
+		if n := len(v); n >= 2 && v[0] == '"' && v[n-1] == '"' {
+			v = v[1 : n-1]
 		}
-		if len(field) <= len(name) || field[len(name)] != '=' || !equalFold(field[:len(name)], name) {
-			continue
+		plain, _, extended := cut(key, "*")
+		same := equalFold(plain, name)
+		empty := !whole && key == "" && rest == "" // behind a last semicolon
+		if same && (extended || found) || !whole && !empty || indexByte(v, '"') >= 0 || anyRune(key, notIn("-*_.")) {
+			return "", false
 		}
-		value = field[len(name)+1:]
-		if len(value) >= 2 && value[0] == '"' && value[len(value)-1] == '"' {
-			value = value[1 : len(value)-1]
+		if same {
+			value, found = v, true
 		}
-		return value, true
 	}
-	return "", false
+	return value, true
 }
 
 // cutField cuts at the next semicolon that is in no quotes.
@@ -55,55 +84,102 @@ func cutField(s string) (field, rest string) {
 	return s, ""
 }
 
-// takeForm keeps the piece. The parts are looked for each time what is kept has doubled, so that a form that comes byte by
-// byte costs no more than twice one that comes at once.
 func (b *BodyScan) takeForm(piece []byte) {
 	f := &b.form
-	f.kept = append(f.kept, piece...)
-	if len(f.kept) >= 2*f.scanned {
-		b.scanForm()
-	}
-}
-
-// scanForm looks at the parts that are whole by now.
-func (b *BodyScan) scanForm() {
-	f := &b.form
-	f.scanned = len(f.kept)
-	b.document.seen, b.valid, b.value = 0, false, nil
-	rest, mark := string(f.kept), "--"+f.boundary
-	for at := indexOf(rest, mark); at >= 0; {
-		rest = rest[at+len(mark):]
-		end := indexOf(rest, "\r\n"+mark)
-		if end < 0 {
-			b.over = b.over || len(rest) >= 2 && rest[:2] == "--"
-			return
+	for i := 0; i < len(piece) && !b.over; i++ {
+		c := piece[i]
+		if f.cr && c != '\n' {
+			b.endLine("\r")
 		}
-		b.part(rest[:end])
-		at = end + len("\r\n")
+		switch {
+		case c == '\r':
+			f.cr = true
+		case c == '\n' && f.cr:
+			b.endLine("\r\n")
+		case c == '\n':
+			b.endLine("\n")
+		case len(f.line) < maxFormLine:
+			f.line = append(f.line, c)
+			b.lookForEnd()
+		}
 	}
 }
 
-// part looks at one part: its headers, an empty line, its content.
-func (b *BodyScan) part(text string) {
-	end := indexOf(text, "\r\n\r\n")
-	if end < 0 {
+// lookForEnd sees the form's end as soon as it is there: no line end need follow it.
+func (b *BodyScan) lookForEnd() {
+	f := &b.form
+	n := len(f.delimiter)
+	if len(f.line) != n+2 || f.line[n] != '-' || f.line[n+1] != '-' || string(f.line[:n]) != f.delimiter {
 		return
 	}
-	for head := text[:end+2]; head != ""; {
-		line := head
-		if i := indexOf(head, "\r\n"); i >= 0 {
-			line, head = head[:i], head[i+2:]
-		} else {
-			head = ""
+	if !f.clean {
+		b.unclear()
+		return
+	}
+	b.endPart()
+	b.over = true
+}
+
+// endLine handles the line that has come to the given end.
+func (b *BodyScan) endLine(end string) {
+	f := &b.form
+	n := len(f.delimiter)
+	strange := end != "\r\n" || len(f.line) == maxFormLine
+	switch {
+	case len(f.line) >= n && string(f.line[:n]) == f.delimiter:
+		if strange || !f.clean || trim(string(f.line[n:]), " \t") != "" {
+			b.unclear()
+			return
 		}
-		const disposition = "content-disposition:"
-		if len(line) < len(disposition) || !equalFold(line[:len(disposition)], disposition) {
-			continue
+		b.endPart()
+		f.at = formHead
+	case f.at == formHead:
+		if strange || len(f.line) > 0 && (f.line[0] == ' ' || f.line[0] == '\t') {
+			b.unclear()
+			return
 		}
-		_, parameters := cutField(line)
-		if name, ok := parameter(parameters, "name"); ok && name == b.key {
-			b.value = []byte(text[end+4:])
-			b.found(len(b.value) <= maxScanned)
+		b.header(string(f.line))
+	case f.here && len(b.value) <= maxScanned+len("\r\n"):
+		b.value = append(append(b.value, f.line...), end...)
+	}
+	f.line, f.cr, f.clean = f.line[:0], false, end == "\r\n"
+}
+
+// header handles a line of a part's head.
+func (b *BodyScan) header(line string) {
+	f := &b.form
+	if line == "" {
+		f.at = formContent
+		if f.here && b.seen > 0 {
+			b.unclear()
+		}
+		return
+	}
+	name, value, whole := cut(line, ":")
+	value = trim(value, " \t")
+	switch {
+	case !whole || name == "" || anyRune(name, notIn("-_.")):
+		b.unclear()
+	case equalFold(name, "content-disposition"):
+		kind, parameters := cutField(value)
+		part, ok := parameter(parameters, "name")
+		if f.disposed || !ok || !equalFold(trim(kind, " \t"), "form-data") {
+			b.unclear()
+		}
+		f.disposed, f.here = true, part == b.key
+	case equalFold(name, "content-transfer-encoding"):
+		if !equalFold(value, "7bit") && !equalFold(value, "8bit") && !equalFold(value, "binary") {
+			b.unclear()
 		}
 	}
+}
+
+// endPart ends the part before a boundary. The line end before the boundary belongs to that.
+func (b *BodyScan) endPart() {
+	f := &b.form
+	if f.here && f.at == formContent {
+		b.value = b.value[:max(len(b.value)-len("\r\n"), 0)]
+		b.found(len(b.value) <= maxScanned && utf8.Valid(b.value))
+	}
+	f.disposed, f.here = false, false
 }

@@ -4,10 +4,13 @@ package admission
 // never shorter than asked, and at most a grain longer.
 const holdGrain = 10 * int64(Millisecond)
 
-// park keeps one permit out of use until the given time, charged to a tenant or to noTenant.
+// maxHold is the longest hold, whatever an upstream asks for.
+const maxHold = 10 * Minute
+
+// park keeps one permit out of use until the given time, charged to a tenant or to NoTenant.
 func (r *Record) park(until int64, tenant uint16) {
 	until = (until + holdGrain - 1) / holdGrain * holdGrain
-	if tenant != noTenant {
+	if tenant != NoTenant {
 		r.Tenants[tenant].Parked++
 	}
 	for i := range r.Holds {
@@ -19,6 +22,13 @@ func (r *Record) park(until int64, tenant uint16) {
 	r.Holds = append(r.Holds, Parked{Until: until, Tenant: tenant, Count: 1})
 }
 
+// withhold keeps all permits out of use until the given time.
+func (r *Record) withhold(until int64) {
+	if r.Limit > 0 {
+		r.Holds = append(r.Holds, Parked{Until: until, Tenant: NoTenant, Count: r.Limit})
+	}
+}
+
 // unpark ends the holds that are due.
 func (r *Record) unpark(now int64) {
 	for i := 0; i < len(r.Holds); {
@@ -27,7 +37,7 @@ func (r *Record) unpark(now int64) {
 			i++
 			continue
 		}
-		if p.Tenant != noTenant {
+		if p.Tenant != NoTenant {
 			r.Tenants[p.Tenant].Parked -= min(p.Count, r.Tenants[p.Tenant].Parked)
 		}
 		r.noteRelease(p.Until)

@@ -12,26 +12,25 @@ type jsonScan struct {
 	digits int  // of a \u escape still to come
 	unit   rune // the \u escape so far
 	high   rune // a high surrogate waiting for its low one; 0: none
-	match  int  // bytes of the current key that agree with the one searched for; -1: it is another key
+	match  int  // bytes of the current key that agree with the one searched for, but for case; -1: it is another key
+	folded bool // case differs
 	target bool // the value to come is the one searched for
 	text   bool // in a string of a nested value
 	bom    int  // bytes of a byte order mark passed
-	seen   int  // occurrences of the key
 }
 
 type jsonPlace uint8
 
 const (
-	jsonStart    jsonPlace = iota // before the object
-	jsonFirstKey                  // before a key or the object's end
-	jsonNextKey                   // before a key
-	jsonKey                       // in a key
-	jsonColon                     // before the colon
-	jsonValueAt                   // before a value
-	jsonText                      // in a string value of the top level
-	jsonPlain                     // in a number or word of the top level
-	jsonNested                    // in an object or array
-	jsonComma                     // behind a value
+	jsonStart   jsonPlace = iota // before the object
+	jsonKeyAt                    // before a key or the object's end
+	jsonKey                      // in a key
+	jsonColon                    // before the colon
+	jsonValueAt                  // before a value
+	jsonText                     // in a string value of the top level
+	jsonPlain                    // in a number or word of the top level
+	jsonNested                   // in an object or array
+	jsonComma                    // behind a value
 )
 
 type jsonEscape uint8
@@ -41,9 +40,6 @@ const (
 	escapeBegun
 	escapeUnit
 )
-
-// maxScanned is how long a value may be to be usable.
-const maxScanned = 4096
 
 const byteOrderMark = "\xef\xbb\xbf"
 
@@ -74,13 +70,9 @@ func (b *BodyScan) between(c byte) {
 	switch d.at {
 	case jsonStart:
 		b.begin(c)
-	case jsonFirstKey, jsonNextKey:
-		switch {
-		case c == '"':
-			d.at, d.match = jsonKey, 0
-		default: // the end of the object, or no JSON
-			b.over = true
-		}
+	case jsonKeyAt:
+		d.at, d.match, d.folded = jsonKey, 0, false
+		b.over = c != '"' // the end of the object, or no JSON
 	case jsonColon:
 		d.at = jsonValueAt
 		b.over = c != ':'
@@ -89,7 +81,7 @@ func (b *BodyScan) between(c byte) {
 	case jsonPlain, jsonComma:
 		switch c {
 		case ',':
-			d.at = jsonNextKey
+			d.at = jsonKeyAt
 		case '}':
 			b.over = true
 		default:
@@ -101,8 +93,8 @@ func (b *BodyScan) between(c byte) {
 func (b *BodyScan) begin(c byte) {
 	d := &b.document
 	switch {
-	case c == '{':
-		d.at = jsonFirstKey
+	case c == '{' && d.bom%len(byteOrderMark) == 0:
+		d.at = jsonKeyAt
 	case d.bom < len(byteOrderMark) && c == byteOrderMark[d.bom]:
 		d.bom++
 	default:
@@ -154,7 +146,8 @@ func (b *BodyScan) char(c byte) {
 	d := &b.document
 	switch {
 	case d.at == jsonKey && d.match >= 0:
-		if d.match < len(b.key) && b.key[d.match] == c {
+		if d.match < len(b.key) && lower(b.key[d.match]) == lower(c) {
+			d.folded = d.folded || b.key[d.match] != c
 			d.match++
 		} else {
 			d.match = -1
@@ -169,6 +162,10 @@ func (b *BodyScan) endString() {
 	if d.at == jsonKey {
 		d.target = d.match == len(b.key)
 		d.at = jsonColon
+		if d.target && (d.folded || b.seen > 0) { // some readers take Model for model
+			d.target = false
+			b.found(false)
+		}
 		return
 	}
 	d.at = jsonComma

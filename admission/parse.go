@@ -82,6 +82,7 @@ func parseRoot(o *object) *Config {
 	o.duration("lease", leaseSpan, &c.Lease)
 	choose(o, "on_error", errorNames, &c.OnError)
 	parsePools(o, c)
+	c.limitRoutes(o)
 	o.done()
 	return c
 }

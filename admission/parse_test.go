@@ -70,6 +70,7 @@ func TestConfigOfTheDesign(t *testing.T) {
 		},
 		Deadline: Deadline{Headers: []string{"x-request-timeout-ms", "grpc-timeout"}, Default: 60 * Second},
 		Pools: []Pool{
+			{Name: "route", Key: []Dimension{DimensionRoute}, Keys: map[string]int{"@messages": 3}, Match: []Match{{DimensionRoute, []string{"@messages"}}}},
 			{Name: "gateway", Limit: 64, MaxWait: 5 * Second},
 			{Name: "tenant", Key: []Dimension{DimensionTenant}, Limit: 20, Queue: 100, MaxWait: 5 * Second, Keys: map[string]int{"acme": 50}},
 			{

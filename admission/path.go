@@ -252,6 +252,8 @@ func decoded(segment string) string {
 }
 
 // equalFold compares without regard to ASCII case only: unlike strings.EqualFold, never a letter k to a Kelvin sign.
+//
+//go:noinline
 func equalFold(a, b string) bool {
 	if len(a) != len(b) {
 		return false

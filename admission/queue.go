@@ -3,9 +3,13 @@ package admission
 // ticketBytes is the size of an encoded ticket: slot 2, tenant 2, seq 4, deadline 8, budget 4.
 const ticketBytes = 20
 
-// A Queue is the waiting tickets of a record in order of arrival, kept encoded: most operations touch one of them, and a
-// queue of a thousand is copied faster than it is decoded.
-type Queue struct{ b []byte }
+// A Queue is the waiting tickets of a record in order of arrival. They stay encoded, in three pieces: what has been moved
+// out of the middle, what is still as it was loaded, and what has been added. Most steps take a ticket from near the
+// front or add one at the end, and so copy a queue of a thousand once, into the new record.
+type Queue struct {
+	front, middle, back []byte
+	spare               []byte // scratch of keep
+}
 
 // A Ticket is one waiting request.
 type Ticket struct {
@@ -16,12 +20,31 @@ type Ticket struct {
 	Budget   uint32 // how long it may wait in all, milliseconds; Deadline - Budget is when it came
 }
 
+// load makes b the queue; b must stay as it is until the next load.
+func (q *Queue) load(b []byte) { q.front, q.middle, q.back = q.front[:0], b, q.back[:0] }
+
+func (q *Queue) append(dst []byte) []byte {
+	return append(append(append(dst, q.front...), q.middle...), q.back...)
+}
+
 // Len is the number of tickets.
-func (q *Queue) Len() int { return len(q.b) / ticketBytes }
+func (q *Queue) Len() int { return (len(q.front) + len(q.middle) + len(q.back)) / ticketBytes }
 
 // At is the i-th ticket, 0 being the oldest.
 func (q *Queue) At(i int) Ticket {
-	b := q.b[i*ticketBytes:]
+	at := i * ticketBytes
+	if at < len(q.front) {
+		return readTicket(q.front[at:])
+	}
+	at -= len(q.front)
+	if at < len(q.middle) {
+		return readTicket(q.middle[at:])
+	}
+	return readTicket(q.back[at-len(q.middle):])
+}
+
+func readTicket(b []byte) Ticket {
+	b = b[:ticketBytes]
 	return Ticket{Slot: get16(b), Tenant: get16(b[2:]), Seq: get32(b[4:]), Deadline: int64(get64(b[8:])), Budget: get32(b[16:])}
 }
 
@@ -32,12 +55,35 @@ func (q *Queue) push(t Ticket) {
 	put32(b[4:], t.Seq)
 	put64(b[8:], uint64(t.Deadline))
 	put32(b[16:], t.Budget)
-	q.b = append(q.b, b[:]...)
+	q.back = append(q.back, b[:]...)
 }
 
 func (q *Queue) remove(i int) {
 	at := i * ticketBytes
-	q.b = append(q.b[:at], q.b[at+ticketBytes:]...)
+	switch front, middle := len(q.front), len(q.middle); {
+	case at < front:
+		q.front = append(q.front[:at], q.front[at+ticketBytes:]...)
+	case at < front+middle:
+		at -= front
+		q.front = append(q.front, q.middle[:at]...)
+		q.middle = q.middle[at+ticketBytes:]
+	default:
+		at -= front + middle
+		q.back = append(q.back[:at], q.back[at+ticketBytes:]...)
+	}
+}
+
+// keep removes the tickets for which f is false, in one pass.
+func (q *Queue) keep(f func(Ticket) bool) {
+	kept := q.spare[:0]
+	for _, b := range [...][]byte{q.front, q.middle, q.back} {
+		for ; len(b) > 0; b = b[ticketBytes:] {
+			if f(readTicket(b)) {
+				kept = append(kept, b[:ticketBytes]...)
+			}
+		}
+	}
+	q.front, q.middle, q.back, q.spare = q.front[:0], nil, kept, q.back
 }
 
 // find returns the position of a worker's ticket, or -1.
@@ -46,34 +92,36 @@ func (q *Queue) find(slot uint16, seq uint32) int { return q.findFrom(0, slot, s
 // findFrom is find that looks at the given position first and wraps round: who looks for tickets in order of arrival
 // and starts each time behind the last one found reads the queue once.
 func (q *Queue) findFrom(start int, slot uint16, seq uint32) int {
-	n := q.Len()
-	for i := range n {
-		at := start + i
-		if at >= n {
-			at -= n
+	if at := q.findIn(start, q.Len(), slot, seq); at >= 0 {
+		return at
+	}
+	return q.findIn(0, start, slot, seq)
+}
+
+func (q *Queue) findIn(from, to int, slot uint16, seq uint32) int {
+	from, to = from*ticketBytes, to*ticketBytes
+	base := 0
+	for _, b := range [...][]byte{q.front, q.middle, q.back} {
+		for at := max(from-base, 0); at < min(to-base, len(b)); at += ticketBytes {
+			if get32(b[at+4:]) == seq && get16(b[at:]) == slot {
+				return (base + at) / ticketBytes
+			}
 		}
-		if b := q.b[at*ticketBytes:]; get32(b[4:]) == seq && get16(b) == slot {
-			return at
-		}
+		base += len(b)
 	}
 	return -1
 }
 
 // head returns the position of a tenant's oldest ticket that hasn't expired, or -1.
 func (q *Queue) head(tenant uint16, now int64) int {
-	for at := 0; at < len(q.b); at += ticketBytes {
-		if get16(q.b[at+2:]) == tenant && int64(get64(q.b[at+8:])) > now {
-			return at / ticketBytes
+	base := 0
+	for _, b := range [...][]byte{q.front, q.middle, q.back} {
+		for at := 0; at < len(b); at += ticketBytes {
+			if get16(b[at+2:]) == tenant && int64(get64(b[at+8:])) > now {
+				return (base + at) / ticketBytes
+			}
 		}
+		base += len(b)
 	}
 	return -1
-}
-
-func (q *Queue) sound(tenants []Tenant) bool {
-	for at := 0; at < len(q.b); at += ticketBytes {
-		if t := int(get16(q.b[at+2:])); t >= len(tenants) || !tenants[t].Live {
-			return false
-		}
-	}
-	return true
 }

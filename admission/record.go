@@ -14,27 +14,36 @@ type Record struct {
 	Retired bool   // given up by its key: nobody may acquire here until a newer generation takes it
 	Name    []byte // the key's name, for display
 	Limit   uint32 // the limit last asserted
+	// Provisional says that none has been asserted since the record was lost and made anew: Limit is what its workers said
+	// they run, and grows as they come.
+	Provisional bool
 
-	GrantSeq     uint64 // counts grants; orders tenants by their last one
-	LastRelease  int64  // when a permit last came free, monotonic nanoseconds; 0: never
-	ReleaseEvery int64  // smoothed time between releases in nanoseconds; 0: unknown
+	GrantSeq  uint64 // counts grants; orders tenants by their last one
+	Forgotten uint64 // the latest LastGrant of all tenants that were dropped from Tenants
+	breaker   breakerRecord
+	headroom  headroomRecord
+
+	LastRelease  int64 // when a permit last came free, monotonic nanoseconds; 0: never
+	ReleaseEvery int64 // smoothed time between releases in nanoseconds; 0: unknown
 
 	Tenants []Tenant
 	Columns []Column
 	Holders []Holder
 	Holds   []Parked
 	Queue   Queue
+
+	bytes []byte   // Decode's copy of what Queue lies in
+	sums  []uint32 // scratch of sound
 }
 
 // A Tenant is one tenant's share of a pool key. Its index in Record.Tenants is stable while anything refers to it.
 type Tenant struct {
 	ID        uint64 // hash of the tenant's name; 0 in a pool that isn't fair by tenant
-	Live      bool   // false: a free place in the table
+	LastGrant uint64 // GrantSeq at its last grant, or Record.Forgotten when it came, if that was later
 	Inflight  uint32 // permits granted
 	Queued    uint32 // tickets waiting
 	Parked    uint32 // permits on hold that are charged to the tenant
-	Weight    uint32 // >= 1
-	LastGrant uint64 // GrantSeq at its last grant; 0: none remembered
+	Weight    uint32 // >= 1; 0: a free place in the table
 }
 
 // A Column stands for one worker incarnation that has permits or tickets in the record.
@@ -54,15 +63,16 @@ type Holder struct {
 // Parked is a number of permits kept out of use until a time.
 type Parked struct {
 	Until  int64  // monotonic nanoseconds
-	Tenant uint16 // index of the tenant charged, or noTenant
+	Tenant uint16 // index of the tenant charged, or NoTenant
 	Count  uint32
 }
 
-const (
-	noTenant = 0xFFFF
+// NoTenant is the tenant of a hold that nobody is charged for.
+const NoTenant = 0xFFFF
 
-	headBytes   = 44
-	tenantBytes = 33
+const (
+	headBytes   = 128
+	tenantBytes = 32
 	columnBytes = 18
 	holderBytes = 8
 	parkedBytes = 14
@@ -92,122 +102,113 @@ func (r *Record) Held() int {
 	return n
 }
 
-// Idle reports whether nothing in the record would be missed: no permit, no hold, no ticket.
+// Idle reports whether nobody has anything in the record: no permit, no hold, no ticket.
 func (r *Record) Idle() bool {
 	return len(r.Columns) == 0 && len(r.Holds) == 0 && r.Queue.Len() == 0
 }
 
-// reset empties the record for the given generation and name, keeping its buffers.
-func (r *Record) reset(gen uint32, name string) {
-	*r = Record{Gen: gen, Name: append(r.Name[:0], name...), Tenants: r.Tenants[:0], Columns: r.Columns[:0],
-		Holders: r.Holders[:0], Holds: r.Holds[:0], Queue: Queue{b: r.Queue.b[:0]}}
+// remembers reports whether the record keeps something about its provider that would be missed: an open breaker, a limit
+// lowered not long ago.
+func (r *Record) remembers(now int64) bool {
+	return r.breaker.state == breakerOpen && now < r.breaker.until || r.headroom.cut > 0 && now-r.headroom.last < int64(maxHold)
+}
+
+// reset empties the record for op's key and generation, keeping its buffers. The limit is op's even if it doesn't assert
+// one: there is no other. A sync that finds no record has lost one, and finds its limit itself, unless nothing is granted
+// for a while anyhow.
+func (r *Record) reset(op *Op) {
+	*r = Record{Gen: op.Gen, Name: append(r.Name[:0], clip(op.Name)...), Limit: op.limit(),
+		Tenants: r.Tenants[:0], Columns: r.Columns[:0], Holders: r.Holders[:0], Holds: r.Holds[:0], Queue: r.Queue, bytes: r.bytes, sums: r.sums}
+	r.Queue.load(nil)
+	if r.Provisional = op.Kind == OpSync && op.Settle == 0; r.Provisional {
+		r.Limit = 0
+	}
 }
 
 // Decode reads a record, reusing r's buffers; r shares no memory with b afterwards. On an error r is undefined.
 func (r *Record) Decode(b []byte) error {
-	if len(b) < headBytes || b[0] != RecordVersion {
-		return ErrDamaged
-	}
-	r.Retired = b[1]&1 != 0
-	name := int(b[2])
-	tenants, columns := int(get16(b[4:])), int(get16(b[6:]))
-	holders, holds := int(get16(b[8:])), int(get16(b[10:]))
-	r.Gen, r.Limit, r.GrantSeq = get32(b[12:]), get32(b[16:]), get64(b[20:])
-	r.LastRelease, r.ReleaseEvery = int64(get64(b[28:])), int64(get64(b[36:]))
-	size := headBytes + name + tenants*tenantBytes + columns*columnBytes + holders*holderBytes + holds*parkedBytes
-	if len(b) < size || (len(b)-size)%ticketBytes != 0 {
-		return ErrDamaged
-	}
-	b = b[headBytes:]
-	r.Name = append(r.Name[:0], b[:name]...)
-	b = r.decodeTenants(b[name:], tenants)
-	b = r.decodeColumns(b, columns)
-	b = r.decodeHolders(b, holders)
-	b = r.decodeHolds(b, holds)
-	r.Queue.b = append(r.Queue.b[:0], b...)
-	if !r.sound() {
+	r.bytes = append(r.bytes[:0], b...)
+	if !r.load(r.bytes) || !r.soundQueue() {
 		return ErrDamaged
 	}
 	return nil
 }
 
-// agrees checks that the sums kept beside the parts are the sums of the parts.
-func (r *Record) agrees() bool {
-	var inflight, queued, permits, tickets, held uint64
-	for i := range r.Tenants {
-		inflight += uint64(r.Tenants[i].Inflight)
-		queued += uint64(r.Tenants[i].Queued)
+// load is Decode without a copy, and without a look at each ticket; soundQueue has that. Most steps touch a ticket or two
+// of a thousand, and check those.
+func (r *Record) load(b []byte) bool {
+	if len(b) < headBytes || b[0] != RecordVersion || b[1] > 3 || b[3] != 0 {
+		return false
 	}
-	for i := range r.Columns {
-		permits += uint64(r.Columns[i].Permits)
-		tickets += uint64(r.Columns[i].Tickets)
+	r.Retired, r.Provisional = b[1]&1 != 0, b[1]&2 != 0
+	name := int(b[2])
+	tenants, columns := int(get16(b[4:])), int(get16(b[6:]))
+	holders, holds := int(get32(b[8:])), int(get32(b[12:]))
+	r.Gen, r.Limit, r.GrantSeq, r.Forgotten = get32(b[16:]), get32(b[20:]), get64(b[24:]), get64(b[32:])
+	r.LastRelease, r.ReleaseEvery = int64(get64(b[40:])), int64(get64(b[48:]))
+	r.breaker.load(b[56:])
+	r.headroom.load(b[108:])
+	rest := len(b) - headBytes - name - tenants*tenantBytes - columns*columnBytes - holders*holderBytes - holds*parkedBytes
+	if rest < 0 || rest%ticketBytes != 0 {
+		return false
 	}
-	for i := range r.Holders {
-		held += uint64(r.Holders[i].Count)
-	}
-	n := uint64(r.Queue.Len())
-	return inflight == permits && permits == held && queued == n && tickets == n
+	b = b[headBytes:]
+	r.Name = append(r.Name[:0], b[:name]...)
+	b = r.loadTenants(b[name:], tenants)
+	b = r.loadColumns(b, columns)
+	b = r.loadHolders(b, holders)
+	b = r.loadHolds(b, holds)
+	r.Queue.load(b)
+	return r.sound()
 }
 
-func (r *Record) decodeTenants(b []byte, n int) []byte {
-	r.Tenants = r.Tenants[:0]
-	for ; n > 0; n-- {
-		r.Tenants = append(r.Tenants, Tenant{ID: get64(b), Live: b[8] != 0, Inflight: get32(b[9:]), Queued: get32(b[13:]),
-			Parked: get32(b[17:]), Weight: get32(b[21:]), LastGrant: get64(b[25:])})
+func (r *Record) loadTenants(b []byte, n int) []byte {
+	r.Tenants = sized(r.Tenants, n)
+	for i := range r.Tenants {
+		t := b[:tenantBytes]
+		r.Tenants[i] = Tenant{ID: get64(t), LastGrant: get64(t[8:]), Inflight: get32(t[16:]), Queued: get32(t[20:]),
+			Parked: get32(t[24:]), Weight: get32(t[28:])}
 		b = b[tenantBytes:]
 	}
 	return b
 }
 
-func (r *Record) decodeColumns(b []byte, n int) []byte {
-	r.Columns = r.Columns[:0]
-	for ; n > 0; n-- {
-		r.Columns = append(r.Columns, Column{Worker: Worker{Slot: get16(b), Epoch: get64(b[2:])}, Permits: get32(b[10:]), Tickets: get32(b[14:])})
+func (r *Record) loadColumns(b []byte, n int) []byte {
+	r.Columns = sized(r.Columns, n)
+	for i := range r.Columns {
+		c := b[:columnBytes]
+		r.Columns[i] = Column{Worker: Worker{Slot: get16(c), Epoch: get64(c[2:])}, Permits: get32(c[10:]), Tickets: get32(c[14:])}
 		b = b[columnBytes:]
 	}
 	return b
 }
 
-func (r *Record) decodeHolders(b []byte, n int) []byte {
-	r.Holders = r.Holders[:0]
-	for ; n > 0; n-- {
-		r.Holders = append(r.Holders, Holder{Slot: get16(b), Tenant: get16(b[2:]), Count: get32(b[4:])})
+func (r *Record) loadHolders(b []byte, n int) []byte {
+	r.Holders = sized(r.Holders, n)
+	for i := range r.Holders {
+		h := b[:holderBytes]
+		r.Holders[i] = Holder{Slot: get16(h), Tenant: get16(h[2:]), Count: get32(h[4:])}
 		b = b[holderBytes:]
 	}
 	return b
 }
 
-func (r *Record) decodeHolds(b []byte, n int) []byte {
-	r.Holds = r.Holds[:0]
-	for ; n > 0; n-- {
-		r.Holds = append(r.Holds, Parked{Until: int64(get64(b)), Tenant: get16(b[8:]), Count: get32(b[10:])})
+func (r *Record) loadHolds(b []byte, n int) []byte {
+	r.Holds = sized(r.Holds, n)
+	for i := range r.Holds {
+		p := b[:parkedBytes]
+		r.Holds[i] = Parked{Until: int64(get64(p)), Tenant: get16(p[8:]), Count: get32(p[10:])}
 		b = b[parkedBytes:]
 	}
 	return b
 }
 
-// sound checks what the rest of the package relies on, so that no bytes, however damaged, can make it index wrongly.
-func (r *Record) sound() bool {
-	n := len(r.Tenants)
-	if n > maxRecordTenants {
-		return false
+// sized returns s with n elements, whatever they hold.
+func sized[T any](s []T, n int) []T {
+	if cap(s) < n {
+		s = make([]T, n, n+n/2)
 	}
-	for i := range r.Tenants {
-		if t := &r.Tenants[i]; t.Live && t.Weight == 0 {
-			return false
-		}
-	}
-	for i := range r.Holders {
-		if h := &r.Holders[i]; int(h.Tenant) >= n || h.Count == 0 || !r.Tenants[h.Tenant].Live || r.column(h.Slot) < 0 {
-			return false
-		}
-	}
-	for i := range r.Holds {
-		if p := &r.Holds[i]; p.Tenant != noTenant && int(p.Tenant) >= n {
-			return false
-		}
-	}
-	return r.Queue.sound(r.Tenants) && r.agrees()
+	return s[:n]
 }
 
 // Append encodes the record behind dst.
@@ -217,57 +218,82 @@ func (r *Record) Append(dst []byte) []byte {
 	if r.Retired {
 		h[1] = 1
 	}
+	if r.Provisional {
+		h[1] |= 2
+	}
 	h[2] = byte(len(r.Name))
 	put16(h[4:], uint16(len(r.Tenants)))
 	put16(h[6:], uint16(len(r.Columns)))
-	put16(h[8:], uint16(len(r.Holders)))
-	put16(h[10:], uint16(len(r.Holds)))
-	put32(h[12:], r.Gen)
-	put32(h[16:], r.Limit)
-	put64(h[20:], r.GrantSeq)
-	put64(h[28:], uint64(r.LastRelease))
-	put64(h[36:], uint64(r.ReleaseEvery))
+	put32(h[8:], uint32(len(r.Holders)))
+	put32(h[12:], uint32(len(r.Holds)))
+	put32(h[16:], r.Gen)
+	put32(h[20:], r.Limit)
+	put64(h[24:], r.GrantSeq)
+	put64(h[32:], r.Forgotten)
+	put64(h[40:], uint64(r.LastRelease))
+	put64(h[48:], uint64(r.ReleaseEvery))
+	r.breaker.store(h[56:])
+	r.headroom.store(h[108:])
 	dst = append(append(dst, h[:]...), r.Name...)
 	dst = r.appendTenants(dst)
-	for i := range r.Columns {
-		var b [columnBytes]byte
-		put16(b[:], r.Columns[i].Slot)
-		put64(b[2:], r.Columns[i].Epoch)
-		put32(b[10:], r.Columns[i].Permits)
-		put32(b[14:], r.Columns[i].Tickets)
-		dst = append(dst, b[:]...)
-	}
-	for i := range r.Holders {
-		var b [holderBytes]byte
-		put16(b[:], r.Holders[i].Slot)
-		put16(b[2:], r.Holders[i].Tenant)
-		put32(b[4:], r.Holders[i].Count)
-		dst = append(dst, b[:]...)
-	}
-	for i := range r.Holds {
-		var b [parkedBytes]byte
-		put64(b[:], uint64(r.Holds[i].Until))
-		put16(b[8:], r.Holds[i].Tenant)
-		put32(b[10:], r.Holds[i].Count)
-		dst = append(dst, b[:]...)
-	}
-	return append(dst, r.Queue.b...)
+	dst = r.appendColumns(dst)
+	dst = r.appendHolders(dst)
+	dst = r.appendHolds(dst)
+	return r.Queue.append(dst)
 }
 
 func (r *Record) appendTenants(dst []byte) []byte {
+	at := len(dst)
+	dst = extend(dst, len(r.Tenants)*tenantBytes)
 	for i := range r.Tenants {
-		t := &r.Tenants[i]
-		var b [tenantBytes]byte
-		put64(b[:], t.ID)
-		if t.Live {
-			b[8] = 1
-		}
-		put32(b[9:], t.Inflight)
-		put32(b[13:], t.Queued)
-		put32(b[17:], t.Parked)
-		put32(b[21:], t.Weight)
-		put64(b[25:], t.LastGrant)
-		dst = append(dst, b[:]...)
+		t, b := &r.Tenants[i], dst[at:at+tenantBytes]
+		put64(b, t.ID)
+		put64(b[8:], t.LastGrant)
+		put32(b[16:], t.Inflight)
+		put32(b[20:], t.Queued)
+		put32(b[24:], t.Parked)
+		put32(b[28:], t.Weight)
+		at += tenantBytes
+	}
+	return dst
+}
+
+func (r *Record) appendColumns(dst []byte) []byte {
+	at := len(dst)
+	dst = extend(dst, len(r.Columns)*columnBytes)
+	for i := range r.Columns {
+		c, b := &r.Columns[i], dst[at:at+columnBytes]
+		put16(b, c.Slot)
+		put64(b[2:], c.Epoch)
+		put32(b[10:], c.Permits)
+		put32(b[14:], c.Tickets)
+		at += columnBytes
+	}
+	return dst
+}
+
+func (r *Record) appendHolders(dst []byte) []byte {
+	at := len(dst)
+	dst = extend(dst, len(r.Holders)*holderBytes)
+	for i := range r.Holders {
+		h, b := &r.Holders[i], dst[at:at+holderBytes]
+		put16(b, h.Slot)
+		put16(b[2:], h.Tenant)
+		put32(b[4:], h.Count)
+		at += holderBytes
+	}
+	return dst
+}
+
+func (r *Record) appendHolds(dst []byte) []byte {
+	at := len(dst)
+	dst = extend(dst, len(r.Holds)*parkedBytes)
+	for i := range r.Holds {
+		p, b := &r.Holds[i], dst[at:at+parkedBytes]
+		put64(b, uint64(p.Until))
+		put16(b[8:], p.Tenant)
+		put32(b[10:], p.Count)
+		at += parkedBytes
 	}
 	return dst
 }

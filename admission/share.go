@@ -19,47 +19,54 @@ func (r *Record) join(w Worker) int {
 	return len(r.Columns) - 1
 }
 
-// find returns the index of a tenant, or of the shared one that it was counted under when the table was full, or -1.
-func (r *Record) find(id uint64) int {
-	shared := -1
-	for i := range r.Tenants {
-		t := &r.Tenants[i]
-		switch {
-		case !t.Live:
-		case t.ID == id:
-			return i
-		case t.ID == sharedTenant:
-			shared = i
-		}
-	}
-	return shared
-}
-
-// sharedTenant is the id of all tenants beyond maxRecordTenants.
+// sharedTenant is the id of all tenants beyond maxRecordTenants - 1; the last place of the table is its own.
 const sharedTenant = ^uint64(0)
 
-// tenant returns the index of a tenant, added if need be, with the given weight in force.
-func (r *Record) tenant(id uint64, weight uint32) uint16 {
-	free := -1
+// lookup returns the index of a tenant, or -1.
+func (r *Record) lookup(id uint64) int {
 	for i := range r.Tenants {
-		t := &r.Tenants[i]
-		if t.Live && t.ID == id {
-			t.Weight = weight
-			return uint16(i)
-		}
-		if !t.Live && free < 0 {
-			free = i
+		if t := &r.Tenants[i]; t.ID == id && t.Weight != 0 {
+			return i
 		}
 	}
-	if free < 0 && len(r.Tenants) < maxRecordTenants-1 || id == sharedTenant && free < 0 {
-		free = len(r.Tenants)
-		r.Tenants = append(r.Tenants, Tenant{})
+	return -1
+}
+
+// tenant returns the index of a tenant, or of the shared one if the table is full, added if need be, with the given
+// weight in force. Who is new, or has been forgotten, takes its turn behind all who were ever forgotten: if it came
+// first, a tenant that is forgotten time and again would overtake one that waits as often.
+func (r *Record) tenant(id uint64, weight uint32) uint16 {
+	i := r.lookup(id)
+	if i < 0 {
+		i = r.vacancy()
 	}
-	if free < 0 {
-		return r.tenant(sharedTenant, 1)
+	if i < 0 {
+		id, weight, i = sharedTenant, 1, maxRecordTenants-1
+		if len(r.Tenants) == i {
+			r.Tenants = append(r.Tenants, Tenant{})
+		}
 	}
-	r.Tenants[free] = Tenant{ID: id, Live: true, Weight: weight}
-	return uint16(free)
+	t := &r.Tenants[i]
+	if t.Weight == 0 {
+		*t = Tenant{ID: id, LastGrant: r.Forgotten}
+	}
+	t.Weight = max(weight, 1)
+	return uint16(i)
+}
+
+// vacancy returns the index of a free place for a tenant of its own, or -1.
+func (r *Record) vacancy() int {
+	for i := range min(len(r.Tenants), maxRecordTenants-1) {
+		if r.Tenants[i].Weight == 0 {
+			return i
+		}
+	}
+	n := len(r.Tenants)
+	if n >= maxRecordTenants-1 {
+		return -1
+	}
+	r.Tenants = append(r.Tenants, Tenant{})
+	return n
 }
 
 // take counts n permits for a worker and tenant.
@@ -96,7 +103,8 @@ func (r *Record) drop(slot, tenant uint16, n uint32) bool {
 	return false
 }
 
-// tidy forgets columns with nothing in them, and tenants beyond the idle ones worth remembering.
+// tidy forgets columns with nothing in them, and idle tenants beyond those worth remembering. It ends a step: what it
+// forgets, nothing refers to, but the indexes of columns change.
 func (r *Record) tidy() {
 	for i := 0; i < len(r.Columns); {
 		if c := &r.Columns[i]; c.Permits == 0 && c.Tickets == 0 {
@@ -105,24 +113,28 @@ func (r *Record) tidy() {
 		}
 		i++
 	}
-	for r.idle() > idleTenants {
-		r.Tenants[r.stalest()] = Tenant{}
+	idle := 0
+	for i := range r.Tenants {
+		if t := &r.Tenants[i]; !t.idle() {
+			continue
+		} else if t.LastGrant <= r.Forgotten {
+			*t = Tenant{} // as good as new
+			continue
+		}
+		idle++
 	}
-	for n := len(r.Tenants); n > 0 && !r.Tenants[n-1].Live; n-- {
+	for ; idle > idleTenants; idle-- {
+		t := &r.Tenants[r.stalest()]
+		r.Forgotten = t.LastGrant
+		*t = Tenant{}
+	}
+	for n := len(r.Tenants); n > 0 && r.Tenants[n-1].Weight == 0; n-- {
 		r.Tenants = r.Tenants[:n-1]
 	}
 }
 
-func (t *Tenant) idle() bool { return t.Live && t.Inflight == 0 && t.Queued == 0 && t.Parked == 0 }
-
-func (r *Record) idle() int {
-	n := 0
-	for i := range r.Tenants {
-		if r.Tenants[i].idle() {
-			n++
-		}
-	}
-	return n
+func (t *Tenant) idle() bool {
+	return t.Weight != 0 && t.Inflight == 0 && t.Queued == 0 && t.Parked == 0
 }
 
 // stalest is the idle tenant granted longest ago.

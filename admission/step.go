@@ -3,7 +3,7 @@ package admission
 // A Worker is one incarnation of an Envoy worker's plugin: a place in the worker table and who is in it.
 type Worker struct {
 	Slot  uint16
-	Epoch uint64 // random; never 0
+	Epoch uint64 // never 0; a slot's later epochs are newer, see WorkerTable.Claim
 }
 
 // An OpKind is the kind of an operation on a record.
@@ -17,10 +17,12 @@ const (
 	OpExpire                // withdraw the worker's own tickets whose wait is over
 	OpSync                  // make the worker's column equal to its truth
 	OpTend                  // assert the limit, reap dead workers
+	OpReport                // tell how the breaker's probe ends before it has ended
 	OpRetire                // give the record up, if idle, so that another key can have its slot
 )
 
-// An Op is one operation. Kind, Now, Gen, Name and Me are always needed; the rest as noted.
+// An Op is one operation. Kind, Now, Gen, Name, Me and Limit are always needed; the rest as noted. An operation changes
+// none of it.
 type Op struct {
 	Kind OpKind
 	Now  int64  // monotonic nanoseconds
@@ -34,20 +36,28 @@ type Op struct {
 
 	Tenant uint64 // acquire, release, cancel: the tenant's id; 0 if the pool isn't fair by tenant
 	Weight uint32 // acquire: the tenant's weight, >= 1
-	Seq    uint32 // acquire, cancel: the ticket's number, unique within the worker incarnation
+	Seq    uint32 // acquire, cancel, release, report: the ticket's number, not 0, unique within the worker incarnation
 
-	Assert bool // acquire, sync, tend: Limit is asserted
-	Limit  int
+	Limit  int      // the limit of a record that is made by this operation
+	Assert bool     // acquire, sync, tend: Limit is the limit of one that is there, too
 	Queue  int      // acquire: how many may wait
 	Fair   bool     // acquire: a tenant may take its share of the queue only
 	Budget Duration // acquire: how long to wait at most; <= 0: not at all
 
-	Hold      Duration // release: how long the permit stays out of use
-	Charge    bool     // release: the hold counts as the tenant's
-	MinActive int      // release: permits that holds must leave alone
+	// Settle is how long a record that is made in place of a lost one grants nothing: by then every worker has counted
+	// anew what it holds.
+	Settle Duration
+
+	Pool *Pool // what is configured of holds, breaker and headroom; nil: nothing
+
+	Outcome    Outcome  // release, report: how the request ended
+	BreakerGen uint32   // release: Effect.BreakerGen at its grant
+	Pushback   bool     // release: the provider's answer was a 429
+	RetryAfter Duration // release: what the provider said about coming back; 0: nothing
 
 	Running []Share      // sync: the permits the worker holds, by tenant
 	Waiting []Ticket     // sync: the worker's tickets, oldest first; Tenant is the index in Running
+	Probe   uint32       // sync: the ticket of the stream that the worker runs as the breaker's probe; 0: none
 	Live    *WorkerTable // sync, tend: reap the columns of workers that this table calls dead
 }
 
@@ -68,8 +78,9 @@ const (
 	VerdictWaiting                // acquire: the ticket is in the queue
 	VerdictFull                   // acquire: no permit and no place in the queue
 	VerdictClosed                 // acquire: the limit is 0
+	VerdictOpen                   // acquire: the breaker lets nobody through
 	VerdictStale                  // the key's slot belongs to another key or generation: look it up again
-	VerdictFenced                 // the worker's column is missing: sync first
+	VerdictFenced                 // the worker's column is missing: sync first. sync: its slot is a later worker's: claim another
 	VerdictBusy                   // retire: the record is in use
 )
 
@@ -93,9 +104,13 @@ type Effect struct {
 	Used, Queued, Held                int // permits granted, tickets waiting, permits on hold, after the step
 	UsedDelta, QueuedDelta, HeldDelta int // the same, less what it was before
 
+	BreakerGen uint32 // acquire, sync: the generation under which requests are granted now
+	Probe      uint32 // acquire, sync: the ticket of the worker's own that is the breaker's probe; 0: none
+	Next       int64  // when a hold, an open breaker or a lowered limit ends next, monotonic nanoseconds; 0: none
+
 	Reaped     int  // permits and tickets of dead workers taken back
-	Replaced   bool // the stored bytes were no record of this version and have been replaced
-	RetryAfter int  // full, closed, expire: seconds until a permit is likely to come free, 1 to 60
+	Replaced   bool // the stored bytes were no record of this version, or were gone, and have been replaced
+	RetryAfter int  // full, closed, open, expire: seconds until a permit is likely to come free, 1 to 60
 }
 
 // A Machine carries out steps. It holds buffers only; any machine can step any record. Not safe for concurrent use.
@@ -103,42 +118,71 @@ type Machine struct {
 	rec     Record
 	effect  Effect
 	out     []byte
-	skipped []bool
-	own     bool // the acquire's own ticket has been granted
+	wanted  []uint32 // sync: by tenant index, the permits the worker should have
 	op      *Op
+	own     bool // the acquire's own ticket has been granted
+	lost    bool // the record is made in place of one that was lost
+	damaged bool // a ticket turned out to refer to what isn't there
 }
 
 // Step carries out op on a record's bytes (nil: there is none yet) and returns the record's new bytes and the effect.
-// Both are valid until the next Step. If the effect says nothing changed, next is nil and nothing is to be stored.
+// Both are valid until the next Step, and so state must not be what this machine returned last. If the effect says
+// nothing changed, next is nil and nothing is to be stored.
 func (m *Machine) Step(state []byte, op *Op) (next []byte, effect *Effect) {
-	m.op, m.own = op, false
-	m.effect = Effect{Grants: m.effect.Grants[:0], Mine: m.effect.Mine[:0]}
-	if err := m.rec.Decode(state); err != nil {
-		m.rec.reset(op.Gen, op.Name)
-		m.effect.Replaced = len(state) > 0
-	}
+	m.op, m.lost = op, false
 	e, r := &m.effect, &m.rec
-	if len(state) > 0 && !e.Replaced {
-		e.Gen = r.Gen
+	sound := r.load(state) && (op.Kind != OpSync && op.Kind != OpTend || r.soundQueue())
+	if sound {
+		gen := r.Gen
+		m.run()
+		e.Gen = gen
 	}
-	used, queued, held := r.Used(), r.Queue.Len(), r.Held()
-	if e.Verdict = m.admissible(); e.Verdict != VerdictDone {
-		return nil, e
+	if !sound || m.damaged {
+		r.reset(op)
+		m.lost = len(state) > 0 || op.Expect
+		m.run()
+		e.Replaced = m.lost
 	}
-	e.Verdict = m.apply()
+	return m.finish(state)
+}
+
+// finish encodes the record if it has changed.
+func (m *Machine) finish(state []byte) ([]byte, *Effect) {
+	e, r := &m.effect, &m.rec
 	if e.Verdict >= VerdictStale {
 		return nil, e
 	}
-	e.Used, e.Queued, e.Held = r.Used(), r.Queue.Len(), r.Held()
-	e.UsedDelta, e.QueuedDelta, e.HeldDelta = e.Used-used, e.Queued-queued, e.Held-held
-	if e.Verdict == VerdictFull || e.Verdict == VerdictClosed || len(e.Mine) > 0 {
-		e.RetryAfter = r.retryAfter(op.Now)
+	if e.Verdict == VerdictFull || e.Verdict == VerdictClosed || e.Verdict == VerdictOpen || m.op.Kind == OpExpire && len(e.Mine) > 0 {
+		e.RetryAfter = r.retryAfter(m.op.Now)
 	}
 	m.out = r.Append(m.out[:0])
 	if e.Changed = string(m.out) != string(state); !e.Changed {
 		return nil, e
 	}
 	return m.out, e
+}
+
+// run carries the operation out on the decoded record.
+func (m *Machine) run() {
+	e, r := &m.effect, &m.rec
+	*e = Effect{Grants: e.Grants[:0], Mine: e.Mine[:0]}
+	m.own, m.damaged = false, false
+	used, queued, held := r.Used(), r.Queue.Len(), r.Held()
+	if m.lost && m.op.Settle > 0 {
+		r.withhold(m.op.Now + int64(m.op.Settle))
+	}
+	r.unpark(m.op.Now)
+	r.relax(m.op.Now, m.op.Pool)
+	if e.Verdict = m.admissible(); e.Verdict == VerdictDone {
+		e.Verdict = m.apply()
+	}
+	r.tidy()
+	e.BreakerGen, e.Next = r.breaker.gen, r.next(m.op.Pool)
+	if p := r.breaker.probe; p.seq != 0 && p.slot == m.op.Me.Slot {
+		e.Probe = p.seq
+	}
+	e.Used, e.Queued, e.Held = r.Used(), r.Queue.Len(), r.Held()
+	e.UsedDelta, e.QueuedDelta, e.HeldDelta = e.Used-used, e.Queued-queued, e.Held-held
 }
 
 // admissible takes the record over for op's generation if it may, and checks the fence.
@@ -151,11 +195,14 @@ func (m *Machine) admissible() Verdict {
 		if r.Gen >= op.Gen || !r.Idle() {
 			return VerdictStale
 		}
-		r.reset(op.Gen, op.Name)
+		r.reset(op)
 	}
 	i := r.column(op.Me.Slot)
 	if i >= 0 && r.Columns[i].Epoch != op.Me.Epoch && op.Me.Epoch != 0 {
-		m.reap(i) // whoever was in my slot before me is gone
+		if newer(r.Columns[i].Epoch, op.Me.Epoch) {
+			return VerdictFenced // I am the one who is gone
+		}
+		m.reap(i)
 		i = -1
 	}
 	if op.Expect && i < 0 && op.Kind != OpSync {
@@ -170,33 +217,37 @@ func (m *Machine) apply() Verdict {
 		return m.retire()
 	}
 	if op.Assert {
-		r.Limit = uint32(op.Limit)
+		r.Limit, r.Provisional = op.limit(), false
 	}
 	if op.Live != nil {
 		m.reapDead()
 	}
-	r.unpark(op.Now)
+	verdict := VerdictDone
 	switch op.Kind {
 	case OpAcquire:
 		return m.acquire()
 	case OpRelease:
-		return m.release()
+		m.release()
+	case OpReport:
+		m.report()
 	case OpCancel:
-		return m.cancel()
+		verdict = m.cancel()
 	case OpExpire:
 		m.expire()
 	case OpSync:
 		m.sync()
 	}
 	m.dispatch()
-	return VerdictDone
+	return verdict
 }
+
+// limit is the operation's limit, within what any configuration can say.
+func (op *Op) limit() uint32 { return uint32(min(max(op.Limit, 0), MaxLimit)) }
 
 // acquire is append, then dispatch, then perhaps give up: a permit is never taken past the queue.
 func (m *Machine) acquire() Verdict {
 	r, op := &m.rec, m.op
 	if r.Limit == 0 {
-		m.dispatch()
 		return VerdictClosed
 	}
 	room := op.Budget > 0 && r.Queue.Len() < op.Queue
@@ -204,81 +255,119 @@ func (m *Machine) acquire() Verdict {
 	if op.Fair {
 		room = room && int(r.Tenants[t].Queued) < max(1, op.Queue-r.Queue.Len())
 	}
-	budget := max(op.Budget, 0)
-	m.enqueue(Ticket{Tenant: t, Seq: op.Seq, Deadline: op.Now + int64(max(budget, 1)), Budget: uint32(budget / Millisecond)})
+	budget := min(max(op.Budget, 1), maxBudget) // without one it is there for this dispatch
+	m.enqueue(Ticket{Tenant: t, Seq: op.Seq, Deadline: op.Now + int64(budget), Budget: uint32(budget / Millisecond)})
 	m.dispatch()
 	switch {
 	case m.own:
 		return VerdictGranted
-	case room:
+	case room && r.breaker.state == breakerClosed:
 		return VerdictWaiting
 	}
-	m.dequeue(r.Queue.find(op.Me.Slot, op.Seq))
+	m.withdraw(r.Queue.Len() - 1)
+	if r.breaker.state != breakerClosed {
+		return VerdictOpen
+	}
 	return VerdictFull
 }
 
-func (m *Machine) release() Verdict {
-	m.giveBack(m.op.Hold)
-	m.dispatch()
-	return VerdictDone
-}
+// maxBudget is the longest wait: its milliseconds fit in 32 bits.
+const maxBudget = 48 * 24 * Hour
 
+// cancel withdraws a ticket, or gives back the permit that it has become.
 func (m *Machine) cancel() Verdict {
-	r, op := &m.rec, m.op
-	if i := r.Queue.find(op.Me.Slot, op.Seq); i >= 0 {
-		m.dequeue(i)
-		m.dispatch()
+	if i := m.rec.Queue.find(m.op.Me.Slot, m.op.Seq); i >= 0 {
+		m.withdraw(i)
 		return VerdictDone
 	}
-	m.giveBack(0)
-	m.dispatch()
+	m.rec.settle(m.op.Now, m.op.breaker(), ticketID{m.op.Me.Slot, m.op.Seq}, 0, OutcomeNone)
+	m.giveBack(0, false)
 	return VerdictGranted
+}
+
+// release gives a permit back and takes into account how its request ended.
+func (m *Machine) release() {
+	r, op := &m.rec, m.op
+	hold, charged := Duration(0), false
+	if p := op.Pool; p != nil {
+		hold, charged = r.holdOf(p, op.Outcome, op.RetryAfter)
+		r.settle(op.Now, p.Breaker, ticketID{op.Me.Slot, op.Seq}, op.BreakerGen, op.Outcome)
+		switch {
+		case op.Pushback && p.Headroom != nil:
+			r.pushBack(op.Now, p)
+		case op.Outcome == OutcomeSuccess:
+			r.recover(op.Now, p)
+		}
+	}
+	m.giveBack(hold, charged)
+}
+
+// report settles the probe as soon as its answer has begun; its stream may go on for hours.
+func (m *Machine) report() {
+	id := ticketID{m.op.Me.Slot, m.op.Seq}
+	if m.rec.breaker.probe == id {
+		m.rec.settle(m.op.Now, m.op.breaker(), id, 0, m.op.Outcome)
+	}
+}
+
+func (op *Op) breaker() *Breaker {
+	if op.Pool == nil {
+		return nil
+	}
+	return op.Pool.Breaker
 }
 
 // giveBack takes one permit from the worker's column and frees or parks it. A permit that the column doesn't have is
 // none to give back: the next sync sets the column right.
-func (m *Machine) giveBack(hold Duration) {
+func (m *Machine) giveBack(hold Duration, charged bool) {
 	r, op := &m.rec, m.op
-	t := r.find(op.Tenant)
-	if t < 0 || !r.drop(op.Me.Slot, uint16(t), 1) {
+	t, ok := r.giveBackFor(op.Me.Slot, op.Tenant)
+	if !ok {
 		return
 	}
-	if hold > 0 && int(r.Limit)-r.Held()-1 >= op.MinActive {
-		charged := uint16(noTenant)
-		if op.Charge {
-			charged = uint16(t)
-		}
-		r.park(op.Now+int64(hold), charged)
-	} else {
+	if hold <= 0 || int(r.Limit)-r.Held()-1 < op.Pool.MinActive {
 		r.noteRelease(op.Now)
+		return
 	}
-	r.tidy()
+	if !charged {
+		t = NoTenant
+	}
+	r.park(op.Now+int64(min(hold, maxHold)), t)
+}
+
+// giveBackFor drops one of a worker's permits for a tenant, which may have been counted under the shared one.
+func (r *Record) giveBackFor(slot uint16, id uint64) (tenant uint16, ok bool) {
+	if t := r.lookup(id); t >= 0 && r.drop(slot, uint16(t), 1) {
+		return uint16(t), true
+	}
+	t := uint16(maxRecordTenants - 1)
+	return t, r.drop(slot, t, 1)
 }
 
 // expire withdraws the worker's own tickets whose wait is over. Other workers' are skipped by dispatch and left to
 // their owners, so that a ticket's absence means to its owner that it was granted.
 func (m *Machine) expire() {
-	r, op := &m.rec, m.op
-	for i := 0; i < r.Queue.Len(); {
-		if t := r.Queue.At(i); t.Slot == op.Me.Slot && t.Deadline <= op.Now {
-			m.effect.Mine = append(m.effect.Mine, t.Seq)
-			m.dequeue(i)
-			continue
+	op := m.op
+	m.rec.Queue.keep(func(t Ticket) bool {
+		if t.Slot != op.Me.Slot || t.Deadline > op.Now {
+			return true
 		}
-		i++
-	}
+		m.effect.Mine = append(m.effect.Mine, t.Seq)
+		m.discount(t)
+		return false
+	})
 }
 
 func (m *Machine) retire() Verdict {
-	r := &m.rec
-	if r.Retired && r.Gen >= m.op.Gen {
+	r, op := &m.rec, m.op
+	if r.Retired && r.Gen >= op.Gen {
 		return VerdictDone
 	}
-	if !r.Idle() || r.Gen > m.op.Gen {
+	if !r.Idle() || r.remembers(op.Now) || r.Gen > op.Gen {
 		return VerdictBusy
 	}
 	limit := r.Limit
-	r.reset(m.op.Gen, m.op.Name)
+	r.reset(op)
 	r.Retired, r.Limit = true, limit
 	return VerdictDone
 }
@@ -291,24 +380,25 @@ func (m *Machine) enqueue(t Ticket) {
 	m.rec.Queue.push(t)
 }
 
-// dequeue removes the i-th ticket, and its worker's column if that was all it had.
-func (m *Machine) dequeue(i int) {
-	m.withdraw(i)
-	m.rec.tidy()
-}
-
 // withdraw removes the i-th ticket.
 func (m *Machine) withdraw(i int) {
-	if i < 0 {
-		return
-	}
+	t := m.rec.Queue.At(i)
+	m.rec.Queue.remove(i)
+	m.discount(t)
+}
+
+// discount takes a ticket that has left the queue off its tenant's and its worker's count, and returns the column. One
+// that isn't counted there was never put there by a step: the record is damaged.
+func (m *Machine) discount(t Ticket) (column *Column, ok bool) {
 	r := &m.rec
-	t := r.Queue.At(i)
-	r.Queue.remove(i)
-	r.Tenants[t.Tenant].Queued--
-	if c := r.column(t.Slot); c >= 0 {
-		r.Columns[c].Tickets--
+	i := r.column(t.Slot)
+	if i < 0 || r.Columns[i].Tickets == 0 || int(t.Tenant) >= len(r.Tenants) || r.Tenants[t.Tenant].Queued == 0 {
+		m.damaged = true
+		return nil, false
 	}
+	r.Columns[i].Tickets--
+	r.Tenants[t.Tenant].Queued--
+	return &r.Columns[i], true
 }
 
 // A Standing is what a record says of one ticket.
@@ -322,10 +412,20 @@ const (
 )
 
 // Look reads what a record says of a ticket that a worker waits for, and changes nothing. Only op's Gen, Me and Seq are
-// used.
-func (m *Machine) Look(state []byte, op *Op) Standing {
+// used. The effect has BreakerGen and Probe only.
+func (m *Machine) Look(state []byte, op *Op) (Standing, *Effect) {
 	r := &m.rec
-	if r.Decode(state) != nil || r.Gen != op.Gen || r.Retired {
+	standing := m.look(state, op)
+	m.effect = Effect{Grants: m.effect.Grants[:0], Mine: m.effect.Mine[:0], BreakerGen: r.breaker.gen}
+	if r.breaker.probe == (ticketID{op.Me.Slot, op.Seq}) {
+		m.effect.Probe = op.Seq
+	}
+	return standing, &m.effect
+}
+
+func (m *Machine) look(state []byte, op *Op) Standing {
+	r := &m.rec
+	if !r.load(state) || r.Gen != op.Gen || r.Retired {
 		return StandingUnknown
 	}
 	i := r.column(op.Me.Slot)
@@ -336,4 +436,13 @@ func (m *Machine) Look(state []byte, op *Op) Standing {
 		return StandingWaiting
 	}
 	return StandingGranted
+}
+
+// Sums reads the permits granted, the tickets waiting and the permits on hold in a record; zero in what is none.
+func (m *Machine) Sums(state []byte) (used, queued, held int) {
+	r := &m.rec
+	if !r.load(state) {
+		return 0, 0, 0
+	}
+	return r.Used(), r.Queue.Len(), r.Held()
 }

@@ -5,42 +5,79 @@ package admission
 // record was lost): its tickets were not granted but taken, so they queue again, and what it runs is counted again,
 // above the limit if need be.
 func (m *Machine) sync() {
-	r, op := &m.rec, m.op
-	lost := r.column(op.Me.Slot) < 0
-	next, found := 0, 0
-	for _, t := range op.Waiting {
-		share := &op.Running[t.Tenant]
-		at := r.Queue.findFrom(next, op.Me.Slot, t.Seq)
-		switch {
-		case at >= 0:
-			next, found = at+1, found+1
-		case lost:
-			t.Tenant = r.tenant(share.Tenant, share.Weight)
+	op := m.op
+	m.resolve()
+	i := m.rec.column(op.Me.Slot)
+	if i < 0 {
+		for _, t := range op.Waiting {
+			t.Tenant = m.rec.tenant(op.Running[t.Tenant].Tenant, op.Running[t.Tenant].Weight)
 			m.enqueue(t)
-		default:
-			m.effect.Mine = append(m.effect.Mine, t.Seq)
-			share.Count++
 		}
+	} else {
+		m.match(int(m.rec.Columns[i].Tickets))
 	}
-	if !lost && int(r.Columns[r.column(op.Me.Slot)].Tickets) > found {
-		m.dropForgotten()
+	m.settle()
+	m.missProbe()
+	if r := &m.rec; r.Provisional && i < 0 {
+		// Others have still to say what they run, so no more than that may run as yet; but one, so that nobody waits in vain.
+		r.Limit = max(r.Limit, min(op.limit(), uint32(max(r.Used(), 1))))
 	}
-	m.dropStrangers()
-	for i := range op.Running {
-		m.setShare(&op.Running[i])
-	}
-	r.tidy()
 }
 
-// dropForgotten removes the worker's tickets that it no longer waits for: a cancel that found no free swap.
-func (m *Machine) dropForgotten() {
+// missProbe frees the probe's place if the record says that this worker has the probe and it doesn't: the probe's end found no
+// free swap.
+func (m *Machine) missProbe() {
+	p := &m.rec.breaker.probe
+	if p.seq == 0 || p.slot != m.op.Me.Slot || p.seq == m.op.Probe {
+		return
+	}
+	for _, seq := range m.effect.Mine {
+		if seq == p.seq {
+			return // granted, and only now known to be
+		}
+	}
+	*p = ticketID{}
+}
+
+// resolve finds out how many permits the worker runs, by the tenants of the record.
+func (m *Machine) resolve() {
+	r := &m.rec
+	m.wanted = m.wanted[:0]
+	for _, s := range m.op.Running {
+		if s.Count > 0 {
+			m.want(r.tenant(s.Tenant, s.Weight), s.Count)
+		}
+	}
+}
+
+// want counts permits that the worker should have. Several of its tenants may share one of the record's.
+func (m *Machine) want(tenant uint16, n uint32) {
+	for int(tenant) >= len(m.wanted) {
+		m.wanted = append(m.wanted, 0)
+	}
+	m.wanted[tenant] += n
+}
+
+// match compares the worker's tickets with those of its that are in the queue. The record knows listed of them.
+func (m *Machine) match(listed int) {
 	r, op := &m.rec, m.op
-	for i := 0; i < r.Queue.Len(); {
-		if t := r.Queue.At(i); t.Slot == op.Me.Slot && !op.waits(t.Seq) {
-			m.withdraw(i)
+	next, found := 0, 0
+	for _, t := range op.Waiting {
+		if at := r.Queue.findFrom(next, op.Me.Slot, t.Seq); at >= 0 {
+			next, found = at+1, found+1
 			continue
 		}
-		i++
+		m.effect.Mine = append(m.effect.Mine, t.Seq)
+		m.want(r.tenant(op.Running[t.Tenant].Tenant, op.Running[t.Tenant].Weight), 1)
+	}
+	if listed > found { // a cancel that found no free swap
+		r.Queue.keep(func(t Ticket) bool {
+			if t.Slot != op.Me.Slot || op.waits(t.Seq) {
+				return true
+			}
+			m.discount(t)
+			return false
+		})
 	}
 }
 
@@ -53,87 +90,65 @@ func (op *Op) waits(seq uint32) bool {
 	return false
 }
 
-// setShare makes the worker's holder entry for one tenant say what the worker says.
-func (m *Machine) setShare(s *Share) {
+// settle makes the worker's holders say what is wanted.
+func (m *Machine) settle() {
 	r, op := &m.rec, m.op
-	has := uint32(0)
-	t := r.find(s.Tenant)
-	if t >= 0 {
-		has = r.holds(op.Me.Slot, uint16(t))
-	}
-	switch {
-	case has > s.Count:
-		r.drop(op.Me.Slot, uint16(t), has-s.Count)
-		r.noteRelease(op.Now)
-	case has < s.Count:
-		r.take(op.Me, r.tenant(s.Tenant, s.Weight), s.Count-has)
-	}
-}
-
-// dropStrangers drops what the column holds for tenants that the worker doesn't run.
-func (m *Machine) dropStrangers() {
-	r, op := &m.rec, m.op
-	for i := 0; i < len(r.Holders); {
+	for i := len(r.Holders) - 1; i >= 0; i-- {
 		h := r.Holders[i]
-		if h.Slot == op.Me.Slot && !op.runs(r.Tenants[h.Tenant].ID) {
-			r.drop(h.Slot, h.Tenant, h.Count)
+		if h.Slot != op.Me.Slot {
 			continue
 		}
-		i++
-	}
-}
-
-func (op *Op) runs(tenant uint64) bool {
-	for i := range op.Running {
-		if op.Running[i].Tenant == tenant {
-			return true
+		want := uint32(0)
+		if int(h.Tenant) < len(m.wanted) {
+			want, m.wanted[h.Tenant] = m.wanted[h.Tenant], 0
+		}
+		switch {
+		case h.Count > want:
+			r.drop(h.Slot, h.Tenant, h.Count-want)
+			r.noteRelease(op.Now)
+		case h.Count < want:
+			r.take(op.Me, h.Tenant, want-h.Count)
 		}
 	}
-	return false
-}
-
-func (r *Record) holds(slot, tenant uint16) uint32 {
-	for i := range r.Holders {
-		if h := &r.Holders[i]; h.Slot == slot && h.Tenant == tenant {
-			return h.Count
+	for t, n := range m.wanted {
+		if n > 0 {
+			r.take(op.Me, uint16(t), n)
 		}
 	}
-	return 0
 }
 
 // reapDead takes back what dead workers held and waited for.
 func (m *Machine) reapDead() {
 	r, op := &m.rec, m.op
-	for i := 0; i < len(r.Columns); {
-		if w := r.Columns[i].Worker; w != op.Me && !op.Live.Alive(w, op.Now) {
+	for i := len(r.Columns) - 1; i >= 0; i-- {
+		if w := r.Columns[i].Worker; w != op.Me && !op.Live.Alive(w) {
 			m.reap(i)
-			continue
 		}
-		i++
 	}
 }
 
 // reap removes the i-th column with its permits and tickets.
 func (m *Machine) reap(i int) {
 	r := &m.rec
-	c := r.Columns[i]
+	c := &r.Columns[i]
 	m.effect.Reaped += int(c.Permits + c.Tickets)
-	for k := 0; k < len(r.Holders); {
-		if h := r.Holders[k]; h.Slot == c.Slot {
-			r.Tenants[h.Tenant].Inflight -= h.Count
-			r.Holders = append(r.Holders[:k], r.Holders[k+1:]...)
-			continue
-		}
-		k++
+	if r.breaker.probe.slot == c.Slot {
+		r.breaker.probe = ticketID{}
 	}
-	for k := 0; k < r.Queue.Len(); {
-		if t := r.Queue.At(k); t.Slot == c.Slot {
-			r.Tenants[t.Tenant].Queued--
-			r.Queue.remove(k)
-			continue
+	for k := len(r.Holders) - 1; k >= 0; k-- {
+		if h := r.Holders[k]; h.Slot == c.Slot {
+			r.drop(h.Slot, h.Tenant, h.Count)
 		}
-		k++
+	}
+	if c.Tickets > 0 {
+		slot := c.Slot
+		r.Queue.keep(func(t Ticket) bool {
+			if t.Slot != slot {
+				return true
+			}
+			m.discount(t)
+			return false
+		})
 	}
 	r.Columns = append(r.Columns[:i], r.Columns[i+1:]...)
-	r.tidy()
 }

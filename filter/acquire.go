@@ -48,7 +48,8 @@ func (s *stream) acquire(k *key) passage {
 	}
 	switch e.Verdict {
 	case admission.VerdictGranted:
-		s.take()
+		s.seq = p.seq
+		s.take(e)
 		s.admit(0)
 		return passAdmitted
 	case admission.VerdictWaiting:
@@ -57,6 +58,9 @@ func (s *stream) acquire(k *key) passage {
 			abi.Increment(stats.shadowWouldWait, 1)
 		}
 		return passWaiting
+	case admission.VerdictOpen:
+		s.count(stats.rejectedBreaker, stats.shadowWouldReject)
+		return s.refuse(reasonBreaker, e.RetryAfter)
 	case admission.VerdictClosed:
 		s.count(stats.rejectedClosed, stats.shadowWouldReject)
 	default:
@@ -114,14 +118,18 @@ func (s *stream) undecided() passage {
 	return s.refuse(reasonRejected, 1)
 }
 
-// take records a permit of s.at that the record already counts for this worker.
-func (s *stream) take() {
+// take records a permit of s.at, granted under s.seq, that the record already counts for this worker; e is the effect that
+// said so.
+func (s *stream) take(e *admission.Effect) {
 	p, k := s.plugin, s.at
 	k.take(s.share(k))
+	if e.Probe == s.seq {
+		k.probe = s.seq
+	}
 	if p.permits++; p.permits == 1 {
 		p.wakeBy(p.beat + p.beatInterval())
 	}
-	s.held = append(s.held, holding{key: k, since: p.now})
+	s.held = append(s.held, holding{key: k, since: p.now, seq: s.seq, breakerGen: e.BreakerGen})
 }
 
 // admit counts an admission to s.at after the given wait; in shadow the wait is what it would have been.
@@ -211,7 +219,7 @@ func (s *stream) expire(retryAfter int) {
 // refuse gives back what the request holds and remembers why it is refused.
 func (s *stream) refuse(r reason, retryAfter int) passage {
 	s.refusal = refusal{reason: r, pool: s.at.pool.Name, retryAfter: retryAfter}
-	s.releaseAll()
+	s.releaseAll(admission.OutcomeNone)
 	return passRefused
 }
 
@@ -227,18 +235,19 @@ func (s *stream) cancel() {
 	}
 }
 
-// releaseAll gives back the permits the stream holds, the last one first.
-func (s *stream) releaseAll() {
+// releaseAll gives back the permits the stream holds, the last one first; the outcome says for how long they stay out of
+// use.
+func (s *stream) releaseAll(outcome admission.Outcome) {
 	for i := len(s.held) - 1; i >= 0; i-- {
 		h := s.held[i]
 		s.held = s.held[:i]
 		if h.key != nil {
-			s.release(h)
+			s.release(h, outcome)
 		}
 	}
 }
 
-func (s *stream) release(h holding) {
+func (s *stream) release(h holding, outcome admission.Outcome) {
 	p, k := s.plugin, h.key
 	tenant := s.tenantOf(k)
 	k.drop(tenant)
@@ -246,7 +255,11 @@ func (s *stream) release(h holding) {
 	abi.Record(k.pool.stats.heldMillis, uint64((p.now-h.since)/millisecond))
 	op := p.prepare(&p.op, admission.OpRelease, k)
 	op.Expect = true
-	op.Tenant = tenant
+	op.Tenant, op.Seq = tenant, h.seq
+	op.Outcome, op.BreakerGen, op.Pushback, op.RetryAfter = outcome, h.breakerGen, s.answer.pushback, s.answer.retryAfter
+	if k.probe == h.seq {
+		k.probe = 0
+	}
 	if p.step(k) == nil {
 		p.failed(k)
 	}

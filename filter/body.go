@@ -15,6 +15,9 @@ const (
 	// headers wait (Envoy without allow_on_headers_stop_iteration) would make every such request wait for ever.
 	firstPieceWait = 5 * int64(admission.Second)
 
+	// atOnce is how soon a body comes that the host has kept back, once its headers go on.
+	atOnce = 10 * millisecond
+
 	// nextPieceWait is how long the next piece is waited for: the host stops reading when its buffer is full.
 	nextPieceWait = int64(admission.Second)
 )
@@ -26,19 +29,39 @@ type reading struct {
 	begun bool  // a piece has come
 }
 
-// readable reports whether the body can name its model: one that is compressed can't, to us.
+// hearing is what is known of the host: whether it lets bodies come while headers wait.
+type hearing uint8
+
+const (
+	hearingUnknown hearing = iota
+	hearingBodies          // one has come
+	hearingNothing         // one came as soon as its headers went on, after it had been waited for in vain
+)
+
+// readable reports whether the body can name its model: one that is compressed or of gRPC can't, to us, and what follows
+// an upgrade is no body and comes only after the upstream's answer.
 func (s *stream) readable() bool {
 	r := &s.plugin.reads
-	return !s.plugin.bodiless && len(r.value(r.contentEncoding)) == 0
+	return s.plugin.hearing != hearingNothing && !s.grpc && len(r.value(r.contentEncoding)) == 0 && len(r.value(r.upgrade)) == 0
 }
 
 // read begins to search the body.
 func (s *stream) read() {
 	p := s.plugin
 	src := &p.cfg.Identity.Model[bodySource(p.cfg)]
-	s.body = &reading{until: p.now + firstPieceWait}
+	s.body = &reading{}
 	s.body.scan.Start(src.Name, view(p.reads.value(p.reads.contentType)), src.MaxBytes)
 	p.readings = append(p.readings, s)
+	s.await(firstPieceWait)
+}
+
+// await waits for the body's next piece, but not beyond the request's deadline.
+func (s *stream) await(wait int64) {
+	p := s.plugin
+	s.body.until = p.now + wait
+	if s.deadline > 0 {
+		s.body.until = min(s.body.until, s.deadline)
+	}
 	p.wakeBy(s.body.until)
 }
 
@@ -46,16 +69,18 @@ func (s *stream) read() {
 // body come (Envoy's allow_on_headers_stop_iteration), a body callback that goes on would let the headers go too.
 func (s *stream) OnHttpRequestBody(size int, end bool) types.Action {
 	p := s.plugin
-	if s.paused {
-		p.bodiless = false
+	switch {
+	case s.paused:
+		p.hearing = hearingBodies
+	case s.unheard:
+		s.heardAtLast()
 	}
 	if s.body == nil {
 		return s.heldBack()
 	}
 	p.begin()
 	if !s.body.take(size) && !end {
-		s.body.until = p.now + nextPieceWait
-		p.wakeBy(s.body.until)
+		s.await(nextPieceWait)
 		return s.heldBack()
 	}
 	return s.decided()
@@ -107,15 +132,23 @@ func (s *stream) decided() types.Action {
 		s.announce()
 		s.paused = false
 	case passRefused:
-		s.answer()
+		s.refuseNow()
 	}
 	return s.heldBack()
 }
 
 // stopReading ends the search with what it found.
 func (s *stream) stopReading() {
-	p := s.plugin
 	model := s.body.scan.Value()
+	s.forgetBody()
+	if len(model) > 0 {
+		s.setModel(model)
+	}
+	s.choose()
+}
+
+func (s *stream) forgetBody() {
+	p := s.plugin
 	s.body = nil
 	for i, r := range p.readings {
 		if r == s {
@@ -123,7 +156,6 @@ func (s *stream) stopReading() {
 			break
 		}
 	}
-	s.identifyBehindBody(model)
 }
 
 // giveUpReading decides the requests whose body has not come in time.
@@ -135,12 +167,22 @@ func (p *plugin) giveUpReading() {
 			i++
 			continue
 		}
-		if !s.body.begun && !p.bodiless {
-			p.bodiless = true
-			abi.Log(abi.LogWarn, "no body came while a request's headers waited: the model in it is taken as unknown from now on; "+
-				"set allow_on_headers_stop_iteration: true on this plugin, or put the model into metadata (json_to_metadata) before it")
-		}
+		s.unheard = !s.body.begun
 		s.stopReading()
 		p.decide(s, fateIdentified)
 	}
+}
+
+// heardAtLast is called when a body comes that was waited for in vain. If the host had kept it back it comes with the
+// headers; else its client was slow, which says nothing about the host.
+func (s *stream) heardAtLast() {
+	p := s.plugin
+	s.unheard = false
+	p.begin()
+	if p.hearing != hearingUnknown || p.now-s.resumed > atOnce {
+		return
+	}
+	p.hearing = hearingNothing
+	abi.Log(abi.LogWarn, "no body came while a request's headers waited: the model in it is taken as unknown from now on; "+
+		"set allow_on_headers_stop_iteration: true on this plugin, or put the model into metadata (json_to_metadata) before it")
 }

@@ -35,13 +35,14 @@ const (
 
 // reads is which request headers a configuration looks at. All of them are read with one host call.
 type reads struct {
-	names                                      []string
-	lengths                                    uint64 // a bit for each length of a name, modulo 64: most headers are passed over by theirs
-	found                                      []headerValue
-	path, method, contentType, contentEncoding int // indexes into names
-	tenant, model, class                       []place
-	deadline                                   []int
-	own                                        []string // Headgate's own names in the request, to be removed
+	names                     []string
+	lengths                   uint64 // a bit for each length of a name, modulo 64: most headers are passed over by theirs
+	found                     []headerValue
+	path, method, contentType int // indexes into names
+	contentEncoding, upgrade  int // -1: not looked at
+	tenant, model, class      []place
+	deadline                  []int
+	own                       []string // Headgate's own names in the request, to be removed
 }
 
 // A place is where a source's value is.
@@ -61,9 +62,9 @@ const ownPrefix = "x-headgate-"
 func newReads(cfg *admission.Config) reads {
 	var r reads
 	r.path, r.method, r.contentType = r.add(":path"), r.add(":method"), r.add("content-type")
-	r.contentEncoding = -1
+	r.contentEncoding, r.upgrade = -1, -1
 	if bodySource(cfg) >= 0 {
-		r.contentEncoding = r.add("content-encoding")
+		r.contentEncoding, r.upgrade = r.add("content-encoding"), r.add("upgrade")
 	}
 	r.tenant = r.sources(cfg.Identity.Tenant)
 	r.model = r.sources(cfg.Identity.Model)
@@ -107,10 +108,10 @@ func (r *reads) read(s *stream) {
 	pairs, _ := abi.RequestHeaders()
 	for c := pairs.Cursor(); c.Next(); {
 		n := len(c.Name)
-		if r.lengths&(1<<(n&63)) != 0 && r.note(view(c.Name), c.Value) {
-			continue
+		if r.lengths&(1<<(n&63)) != 0 {
+			r.note(view(c.Name), c.Value)
 		}
-		if n > len(ownPrefix) && c.Name[0] == 'x' && view(c.Name[:len(ownPrefix)]) == ownPrefix {
+		if n >= len(ownPrefix) && c.Name[0] == 'x' && view(c.Name[:len(ownPrefix)]) == ownPrefix {
 			r.own = append(r.own, string(c.Name))
 		}
 	}
@@ -121,17 +122,16 @@ func (r *reads) read(s *stream) {
 	}
 }
 
-// note keeps the value of a header that is looked at; false if it isn't.
-func (r *reads) note(name string, value []byte) bool {
+// note keeps the value of a header that is looked at.
+func (r *reads) note(name string, value []byte) {
 	for i, n := range r.names {
 		if n == name {
 			if r.found[i].count++; r.found[i].count == 1 {
 				r.found[i].value = value
 			}
-			return true
+			return
 		}
 	}
-	return false
 }
 
 // value is a header's first value; nil if it isn't there, or isn't looked at.
@@ -208,16 +208,18 @@ func (s *stream) match(path string) bool {
 	return ok
 }
 
-// identifyModel asks the model's sources in order, up to the body if that is one of them and has yet to come.
+// identifyModel asks the model's sources in order. What those behind the body say stands in until the body has come, if
+// it has yet to.
 func (s *stream) identifyModel(path string, hasBody bool) identification {
 	p := s.plugin
 	sources := p.cfg.Identity.Model
+	found, name := identityGoverned, bytesOf(unknownModel)
 	for i := range sources {
 		src := &sources[i]
 		if src.Kind != admission.SourceJSONBody {
 			if v := p.source(src, &p.reads.model[i], path); len(v) > 0 {
-				s.setModel(v)
-				return identityGoverned
+				name = v
+				break
 			}
 			continue
 		}
@@ -229,45 +231,24 @@ func (s *stream) identifyModel(path string, hasBody bool) identification {
 			continue
 		}
 		if hasBody && s.readable() {
-			s.path = s.keepRaw(bytesOf(path))
-			return identityInBody
+			found = identityInBody
 		}
 	}
-	s.setModel(bytesOf(unknownModel))
-	return identityGoverned
+	s.setModel(name)
+	if found == identityGoverned {
+		s.choose()
+	}
+	return found
 }
 
-// identifyBehindBody goes on with the sources behind the body, which named model, or nothing.
-func (s *stream) identifyBehindBody(model []byte) {
-	p := s.plugin
-	if len(model) > 0 {
-		s.setModel(model)
-		return
-	}
-	sources := p.cfg.Identity.Model
-	for i := bodySource(p.cfg) + 1; i < len(sources); i++ {
-		src := &sources[i]
-		if src.Kind == admission.SourceHeader || src.Kind == admission.SourceJSONBody {
-			continue // the headers have been asked; see newReads
-		}
-		if v := p.source(src, &p.reads.model[i], view(s.kept(s.path))); len(v) > 0 {
-			s.setModel(v)
-			return
-		}
-	}
-	s.setModel(bytesOf(unknownModel))
-}
-
-// setModel completes the request's identity and chooses its keys.
 func (s *stream) setModel(name []byte) {
 	if alias, ok := s.plugin.cfg.Identity.Aliases[view(name)]; ok {
 		name = bytesOf(alias)
 	}
 	s.dims[admission.DimensionModel] = s.keep(name)
-	s.choose()
 }
 
-// choose looks up the keys of the pools that the request has to pass.
+// choose completes the request's identity: it looks up the keys of the pools that the request has to pass.
 func (s *stream) choose() {
 	p := s.plugin
 	for _, o := range p.pools {
@@ -389,7 +370,9 @@ func (s *stream) readDeadline() {
 		name := p.cfg.Deadline.Headers[i]
 		d, ok := admission.ParseDeadline(name, view(h.value))
 		if !ok {
-			abi.Increment(p.stats.badDeadline, 1)
+			if s.inherited == inheritedNothing { // or it has been counted
+				abi.Increment(p.stats.badDeadline, 1)
+			}
 			continue
 		}
 		if !said || d < left {

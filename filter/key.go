@@ -17,6 +17,9 @@ type key struct {
 	permits int               // their sum
 	queue   []*stream         // waiting, oldest first
 	dirty   bool              // in plugin.dirty
+	probe   uint32            // the ticket of the stream here that is the breaker's probe; 0: none
+	timed   bool              // in plugin.timed
+	next    int64             // when time alone may free something in the record next; 0: never
 }
 
 // involved reports whether the record should have a column of this context's.

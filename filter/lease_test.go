@@ -206,6 +206,9 @@ func TestDamagedRecordIsReplaced(t *testing.T) {
 			w.Respond(200, "ok")
 			g.host.Run(2 * time.Second)
 			g.requireCapacity("m", 2)
+			g.host.Run(20 * time.Second)
+			require.Zero(t, g.gauge("model.inflight"), "the gauges are right again once all is quiet")
+			require.Zero(t, g.gauge("model.queued"))
 		})
 	}
 }

@@ -19,19 +19,18 @@ type poolStats struct {
 	inflight, queued, held, keys uint32
 
 	evaluated, admitted, admittedAfterWait                uint32
-	rejectedQueueFull, rejectedClosed                     uint32
+	rejectedQueueFull, rejectedClosed, rejectedBreaker    uint32
 	expiredMaxWait, expiredDeadline, cancelledWaiting     uint32
+	completed, aborted, provider429, providerFailure      uint32
 	reaped, storeError, casRetry                          uint32
 	shadowWouldWait, shadowWouldReject, shadowWouldExpire uint32
 
 	waitMillis, heldMillis uint32
 }
 
-// definePoolStats defines all of a pool's metrics at once, so that a dashboard finds them at zero; those of features to
-// come too.
+// definePoolStats defines all of a pool's metrics at once, so that a dashboard finds them at zero.
 func definePoolStats(pool string) poolStats {
 	var s poolStats
-	var future uint32
 	for _, m := range [...]struct {
 		kind abi.MetricKind
 		name string
@@ -46,17 +45,17 @@ func definePoolStats(pool string) poolStats {
 		{abi.KindCounter, "admitted_after_wait", &s.admittedAfterWait},
 		{abi.KindCounter, "rejected_queue_full", &s.rejectedQueueFull},
 		{abi.KindCounter, "rejected_closed", &s.rejectedClosed},
-		{abi.KindCounter, "rejected_breaker", &future},
+		{abi.KindCounter, "rejected_breaker", &s.rejectedBreaker},
 		{abi.KindCounter, "expired_max_wait", &s.expiredMaxWait},
 		{abi.KindCounter, "expired_deadline", &s.expiredDeadline},
 		{abi.KindCounter, "cancelled_waiting", &s.cancelledWaiting},
-		{abi.KindCounter, "completed", &future},
-		{abi.KindCounter, "aborted", &future},
+		{abi.KindCounter, "completed", &s.completed},
+		{abi.KindCounter, "aborted", &s.aborted},
 		{abi.KindCounter, "reaped", &s.reaped},
 		{abi.KindCounter, "store_error", &s.storeError},
 		{abi.KindCounter, "cas_retry", &s.casRetry},
-		{abi.KindCounter, "provider_429", &future},
-		{abi.KindCounter, "provider_failure", &future},
+		{abi.KindCounter, "provider_429", &s.provider429},
+		{abi.KindCounter, "provider_failure", &s.providerFailure},
 		{abi.KindCounter, "shadow_would_wait", &s.shadowWouldWait},
 		{abi.KindCounter, "shadow_would_reject", &s.shadowWouldReject},
 		{abi.KindCounter, "shadow_would_expire", &s.shadowWouldExpire},

@@ -10,7 +10,7 @@ import (
 // allowedImports is all the module may ask of a host. Older hosts lack what is not here, and each import is a door.
 var allowedImports = []string{
 	"env.proxy_continue_stream", "env.proxy_define_metric", "env.proxy_dequeue_shared_queue", "env.proxy_enqueue_shared_queue",
-	"env.proxy_get_buffer_bytes", "env.proxy_get_header_map_pairs", "env.proxy_get_property", "env.proxy_get_shared_data",
+	"env.proxy_get_buffer_bytes", "env.proxy_get_header_map_pairs", "env.proxy_get_metric", "env.proxy_get_property", "env.proxy_get_shared_data",
 	"env.proxy_increment_metric", "env.proxy_log", "env.proxy_record_metric", "env.proxy_register_shared_queue",
 	"env.proxy_remove_header_map_value", "env.proxy_replace_header_map_value", "env.proxy_resolve_shared_queue",
 	"env.proxy_send_local_response", "env.proxy_set_effective_context", "env.proxy_set_property", "env.proxy_set_shared_data",

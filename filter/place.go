@@ -144,7 +144,7 @@ func (p *plugin) tend(assert bool) {
 
 func (p *plugin) tendRecord(k *key, assert bool) {
 	for range maxSwaps {
-		op := p.prepare(&p.op, admission.OpTend, k)
+		op := p.prepare(&p.tendOp, admission.OpTend, k)
 		op.Expect = false
 		op.Assert, op.Live = assert, &p.live
 		e, stored := p.try(k, op, &p.live)

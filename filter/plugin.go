@@ -30,20 +30,23 @@ type plugin struct {
 	op       admission.Op // reused by the operations, none of which nest
 	syncOp   admission.Op // reused by sync, which the others may need in the middle
 	retireOp admission.Op // reused by retire, which an acquire may need in the middle
+	tendOp   admission.Op // reused by tend, likewise
 	dir      admission.Directory
 	out      []byte // scratch for directories and tables
 	seqs     []uint32
 
 	worker
+	doubt   bool               // the gauges may have lost touch with the records
 	permits int                // held by this context's streams
 	waiting map[uint32]*stream // by ticket number
 	lines   []*key             // the keys that something waits for
+	timed   []*key             // the keys in whose record time alone will free something
 	dirty   []*key             // the keys whose record may differ from the truth here
 	backlog []*stream          // decided but not yet resumed or answered, for want of actions
 	free    []*stream          // for reuse
 
 	readings []*stream // whose bodies are being searched for their model
-	bodiless bool      // the host doesn't let bodies come while headers wait
+	hearing  hearing
 }
 
 // A pool is one configured pool in one plugin context.

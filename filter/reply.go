@@ -15,6 +15,7 @@ const (
 	reasonRejected
 	reasonExpired
 	reasonAmbiguous
+	reasonBreaker
 )
 
 // A refusal is a refused request's answer.
@@ -38,23 +39,27 @@ var answers = [...]struct {
 		"No permit is free and there is no place in the queue. Try again later.", "headgate_rejected", "rejected", 8},
 	reasonExpired: {429, "ADMISSION_WAIT_DEADLINE_EXCEEDED", "rate_limited",
 		"No permit came free in the time this request could wait. Try again later.", "headgate_expired", "expired", 8},
+	reasonBreaker: {503, "BREAKER_OPEN", "unavailable",
+		"The model's provider fails, so it is given time to recover. Try again later.", "headgate_breaker_open", "breaker", 14},
 	reasonAmbiguous: {400, "AMBIGUOUS_IDENTITY", "invalid_request_error",
 		"A header that decides the tenant, the model, the class or the deadline was sent more than once.", "headgate_ambiguous", "ambiguous", 3},
 }
 
-// answer refuses the current stream's request, in its own callback or with its context in effect.
-func (s *stream) answer() {
+// refuseNow refuses the current stream's request, in its own callback or with its context in effect.
+func (s *stream) refuseNow() {
 	p, f := s.plugin, &s.refusal
 	a := &answers[f.reason]
 	s.publish(a.outcome, f.pool)
-	var headers []byte
-	if f.reason == reasonAmbiguous {
-		headers = abi.AppendPairs(nil, [2]string{"content-type", "application/json"}, [2]string{"x-headgate-reason", a.code})
-	} else {
-		headers = abi.AppendPairs(nil, [2]string{"content-type", "application/json"}, [2]string{"x-headgate-reason", a.code},
-			[2]string{"x-headgate-pool", f.pool}, [2]string{"retry-after", strconv.Itoa(max(f.retryAfter, 1))},
-			[2]string{"x-envoy-ratelimited", "true"})
+	pairs := [...][2]string{{"content-type", "application/json"}, {"x-headgate-reason", a.code}, {"x-headgate-pool", f.pool},
+		{"retry-after", strconv.Itoa(max(f.retryAfter, 1))}, {"x-envoy-ratelimited", "true"}}
+	n := len(pairs)
+	switch a.status {
+	case 400:
+		n = 2
+	case 503:
+		n = 4
 	}
+	headers := abi.AppendPairs(nil, pairs[:n]...)
 	body := `{"error":{"message":"` + a.message + `","type":"` + a.kind + `","code":"` + a.code + `","param":null}}`
 	if s.grpc {
 		body = a.message // becomes the grpc-message
@@ -69,7 +74,7 @@ func (s *stream) reply() {
 	if abi.SetEffectiveContext(s.id) != abi.StatusOK {
 		return
 	}
-	s.answer()
+	s.refuseNow()
 	abi.SetEffectiveContext(p.id)
 }
 
@@ -77,11 +82,11 @@ func (s *stream) reply() {
 func (s *stream) resume() {
 	p := s.plugin
 	if abi.SetEffectiveContext(s.id) != abi.StatusOK {
-		s.releaseAll()
+		s.releaseAll(admission.OutcomeNone)
 		return
 	}
 	s.announce()
-	s.paused = false
+	s.paused, s.resumed = false, p.now
 	p.actions++
 	abi.ContinueRequest()
 	abi.SetEffectiveContext(p.id)
@@ -91,10 +96,11 @@ func (s *stream) resume() {
 func (s *stream) announce() {
 	p := s.plugin
 	s.handOver(true)
+	s.answer.sent = true
 	if s.at != nil {
 		s.publish("admitted", s.at.pool.Name)
 	}
-	if s.waited < millisecond && s.inherited == inheritedNothing {
+	if s.shadow() || s.deadline == 0 || s.waited < millisecond && s.inherited == inheritedNothing {
 		return
 	}
 	for i := range s.deadlines {

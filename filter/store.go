@@ -14,7 +14,9 @@ var fenced = admission.Effect{Verdict: admission.VerdictFenced}
 // prepare resets an operation for a key.
 func (p *plugin) prepare(op *admission.Op, kind admission.OpKind, k *key) *admission.Op {
 	op.Kind, op.Now, op.Gen, op.Name, op.Me, op.Expect = kind, p.now, k.place.Gen, k.name, p.seat, k.involved()
-	op.Assert, op.Limit, op.Hold, op.Live = false, k.limit, 0, nil
+	op.Assert, op.Limit, op.Live, op.Pool, op.Probe = false, k.limit, nil, k.pool.Pool, k.probe
+	op.Settle = admission.Duration(p.beatInterval() + p.beatInterval()/2)
+	op.Outcome, op.Pushback, op.RetryAfter = admission.OutcomeNone, false, 0
 	op.Running, op.Waiting = op.Running[:0], op.Waiting[:0]
 	return op
 }
@@ -34,13 +36,14 @@ func (p *plugin) step(k *key) *admission.Effect {
 			}
 			p.op.Gen = k.place.Gen
 		case e.Verdict == admission.VerdictFenced:
+			synced := p.renew() && p.sync(k)
 			if p.op.Kind != admission.OpAcquire {
-				p.sync(k)
 				return &fenced
 			}
-			if !p.sync(k) {
+			if !synced {
 				return nil
 			}
+			p.op.Me = p.seat
 		case stored:
 			return e
 		}
@@ -68,6 +71,7 @@ func (p *plugin) try(k *key, op *admission.Op, live *admission.WorkerTable) (e *
 		p.readTable(live)
 	}
 	next, e := p.machine.Step(state, op)
+	p.expect(k, e.Next)
 	if !e.Changed {
 		return e, e.Verdict < admission.VerdictStale
 	}
@@ -83,6 +87,19 @@ func (p *plugin) try(k *key, op *admission.Op, live *admission.WorkerTable) (e *
 		p.tell(e.Grants[i])
 	}
 	return e, true
+}
+
+// expect remembers when time alone will free something in a key's record, so that the tick sees to it.
+func (p *plugin) expect(k *key, at int64) {
+	k.next = at
+	if at == 0 {
+		return
+	}
+	if !k.timed {
+		k.timed = true
+		p.timed = append(p.timed, k)
+	}
+	p.wakeBy(at)
 }
 
 func (p *plugin) raise(stats *poolStats, e *admission.Effect) {
@@ -103,9 +120,11 @@ func (p *plugin) lower(stats *poolStats, e *admission.Effect) {
 	move(stats.held, min(e.HeldDelta, 0))
 	if e.Reaped > 0 {
 		abi.Increment(stats.reaped, int64(e.Reaped))
+		p.doubt = true
 	}
 	if e.Replaced {
 		abi.Increment(stats.storeError, 1)
+		p.doubt = true
 	}
 }
 
@@ -121,6 +140,11 @@ func (p *plugin) sync(k *key) bool {
 			return false
 		case e.Verdict == admission.VerdictStale:
 			if !p.relocate(k) {
+				p.failed(k)
+				return false
+			}
+		case e.Verdict == admission.VerdictFenced: // the seat has become a later worker's
+			if !p.renew() {
 				p.failed(k)
 				return false
 			}
@@ -151,7 +175,7 @@ func (p *plugin) noticeGrants(e *admission.Effect) {
 	for _, seq := range e.Mine {
 		if s, ok := p.waiting[seq]; ok {
 			p.stopWaiting(s)
-			s.take()
+			s.take(e)
 			p.decide(s, fateGranted)
 		}
 	}

@@ -28,7 +28,6 @@ type stream struct {
 
 	text      []byte // what is kept of the request's headers
 	dims      [dimensions]span
-	path      span   // kept while the body is searched for the model
 	hash      uint64 // of the tenant's name
 	grpc      bool
 	inherited inheritance
@@ -36,6 +35,8 @@ type stream struct {
 	arrived   int64
 	deadlines []deadlineHeader
 	body      *reading // while the model is looked for in the body
+	unheard   bool     // its body did not begin to come in time
+	resumed   int64    // when its headers went on
 
 	keys   []*key    // the keys to pass, in the order of the pools
 	held   []holding // those it holds a permit of
@@ -49,12 +50,15 @@ type stream struct {
 	fate   fate
 
 	refusal refusal
+	answer  answer
 }
 
 // A holding is a permit and when it was granted.
 type holding struct {
-	key   *key
-	since int64
+	key        *key // nil: let through without one, because the store failed
+	since      int64
+	seq        uint32 // of the ticket that was granted
+	breakerGen uint32 // of the breaker when it was
 }
 
 // OnHttpRequestHeaders takes a request through the pools.
@@ -87,7 +91,7 @@ func (s *stream) OnHttpRequestHeaders(_ int, end bool) types.Action {
 	case passWaiting:
 		return s.pause()
 	case passRefused:
-		s.answer()
+		s.refuseNow()
 		return s.pause()
 	}
 	s.announce()
@@ -111,7 +115,7 @@ func (s *stream) refuseAmbiguous() types.Action {
 		return types.ActionContinue
 	}
 	s.refusal = refusal{reason: reasonAmbiguous}
-	s.answer()
+	s.refuseNow()
 	return s.pause()
 }
 
@@ -124,13 +128,12 @@ func (s *stream) pause() types.Action {
 func (s *stream) OnHttpStreamDone() {
 	p := s.plugin
 	if s.body != nil {
-		p.begin()
-		s.stopReading()
+		s.forgetBody()
 	}
 	if len(s.keys) > 0 {
 		p.begin()
 		s.abandon()
-		s.releaseAll()
+		s.releaseAll(s.conclude())
 	}
 	s.recycle()
 }
@@ -193,10 +196,11 @@ func (s *stream) Recovered(string) types.Action {
 		p.failed(s.at)
 	}
 	s.held, s.keys = s.held[:0], s.keys[:0]
+	s.forgetBody()
 	if p.cfg == nil || p.cfg.OnError == admission.OnErrorOpen || s.at == nil {
 		return types.ActionContinue
 	}
 	s.refusal = refusal{reason: reasonRejected, pool: s.at.pool.Name, retryAfter: 1}
-	s.answer()
+	s.refuseNow()
 	return s.pause()
 }

@@ -64,6 +64,7 @@ func (p *plugin) OnTick() {
 		p.tend(true)
 	}
 	p.giveUpReading()
+	p.age()
 	p.flush()
 	if p.seat.Epoch != 0 {
 		p.drain()
@@ -101,9 +102,6 @@ func (p *plugin) wakeBySeat() {
 			p.wakeBy(p.nextDeath)
 		}
 	}
-	if len(p.backlog) > 0 {
-		p.wakeBy(p.now)
-	}
 	p.ticking = false
 }
 
@@ -137,6 +135,23 @@ func (p *plugin) each(f func(*key)) {
 		}
 		f(o.only)
 		f(o.other)
+	}
+}
+
+// age sees to the records in which a hold, an open breaker or a lowered limit has ended: waiters are granted, gauges fall.
+func (p *plugin) age() {
+	timed := p.timed
+	p.timed = p.timed[:0:0]
+	for _, k := range timed {
+		k.timed = false
+		if k.next > p.now {
+			p.expect(k, k.next)
+			continue
+		}
+		p.prepare(&p.op, admission.OpTend, k).Expect = false
+		if p.step(k) == nil {
+			p.mark(k)
+		}
 	}
 }
 
@@ -194,6 +209,7 @@ func (p *plugin) expire(k *key) {
 		return
 	}
 	retryAfter := e.RetryAfter
+	granted := admission.Effect{BreakerGen: e.BreakerGen, Probe: e.Probe} // what follows may step other records
 	p.seqs = append(p.seqs[:0], e.Mine...)
 	for _, seq := range p.seqs {
 		if s := p.waiting[seq]; s != nil {
@@ -205,7 +221,7 @@ func (p *plugin) expire(k *key) {
 	for i := 0; i < len(k.queue); {
 		if s := k.queue[i]; s.due <= p.now {
 			p.stopWaiting(s)
-			s.take()
+			s.take(&granted)
 			p.decide(s, fateGranted)
 			continue
 		}
@@ -249,4 +265,7 @@ func (p *plugin) flush() {
 		}
 	}
 	p.backlog = append(p.backlog[:0], p.backlog[n:]...)
+	if len(p.backlog) > 0 {
+		p.wakeBy(p.now)
+	}
 }

@@ -18,11 +18,12 @@ type worker struct {
 	queue uint32           // id of the seat's shared queue
 	vmID  string
 
-	table  admission.WorkerTable
-	live   admission.WorkerTable // the table as a reaping operation reads it
-	dead   []admission.Worker
-	swept  []admission.Worker // dead workers whose records have been seen to
-	queues [admission.MaxWorkers]uint32
+	table     admission.WorkerTable
+	live      admission.WorkerTable // the table as a reaping operation reads it
+	dead      []admission.Worker
+	swept     []admission.Worker // dead workers whose records have been seen to
+	nextSweep int64              // when they are seen to again
+	queues    [admission.MaxWorkers]uint32
 
 	complained int64 // when a line that requests can provoke was last logged
 
@@ -45,9 +46,10 @@ func (p *plugin) sit() bool {
 func (p *plugin) renew() bool {
 	for range maxSwaps {
 		cas := p.readTable(&p.table)
+		full := p.table.Full()
 		seat, ok := p.seat, true
 		if !p.table.Beat(seat, p.now, p.cfg.Lease) {
-			seat, ok = p.table.Claim(newEpoch(), p.now, p.cfg.Lease)
+			seat, ok = p.table.Reclaim(seat, random(), p.now, p.cfg.Lease)
 		}
 		if !ok {
 			if p.mayComplain() {
@@ -57,10 +59,11 @@ func (p *plugin) renew() bool {
 		}
 		if p.storeTable(cas) {
 			p.beat = p.now
+			displaced := seat != p.seat && (p.seat.Epoch != 0 || full)
 			if seat != p.seat {
 				p.settle(seat)
 			}
-			p.sweep()
+			p.sweep(displaced)
 			return true
 		}
 	}
@@ -82,16 +85,19 @@ func (p *plugin) settle(seat admission.Worker) {
 	})
 }
 
-// sweep takes back what workers hold that have died since the last look.
-func (p *plugin) sweep() {
+// sweep takes back what dead workers hold: as soon as one is seen to have died, again each lease as long as one is there,
+// since a dying worker may have written last after it was swept, and when a seat was displaced whose dead worker nobody hears
+// of any more: this context's own former one's, or in a full table somebody's.
+func (p *plugin) sweep(displaced bool) {
 	p.nextDeath = p.table.NextDeath(p.seat, p.now)
 	p.dead = p.table.AppendDead(p.dead[:0], p.now)
-	fresh := false
+	fresh := displaced || len(p.dead) > 0 && p.now >= p.nextSweep
 	for _, w := range p.dead {
 		fresh = fresh || !contains(p.swept, w)
 	}
 	p.swept = append(p.swept[:0], p.dead...)
 	if fresh {
+		p.nextSweep = p.now + int64(p.cfg.Lease)
 		p.tend(false)
 	}
 }
@@ -118,6 +124,9 @@ func (p *plugin) mayComplain() bool {
 func (p *plugin) leave() {
 	for try := 0; p.seat.Epoch != 0 && try < maxSwaps; try++ {
 		cas := p.readTable(&p.table)
+		if p.doubt && p.table.Alone(p.seat) {
+			p.recount(cas)
+		}
 		p.table.Leave(p.seat)
 		if p.storeTable(cas) {
 			p.seat = admission.Worker{}
@@ -145,8 +154,8 @@ func (p *plugin) storeTable(cas uint32) bool {
 	return abi.SetShared(p.tableKey(), p.out, cas) == abi.StatusOK
 }
 
-// newEpoch is random: two VMs can start in the same nanosecond, so a time would not tell them apart.
-func newEpoch() uint64 {
+// random is a random number: two VMs can start in the same nanosecond, so a time would not tell them apart.
+func random() uint64 {
 	var b [8]byte
 	abi.Random(b[:])
 	e := uint64(1)
@@ -228,10 +237,11 @@ func (p *plugin) verify(s *stream) {
 		return
 	}
 	p.prepare(&p.op, admission.OpSync, k).Seq = s.seq
-	switch p.machine.Look(state, &p.op) {
+	standing, e := p.machine.Look(state, &p.op)
+	switch standing {
 	case admission.StandingGranted:
 		p.stopWaiting(s)
-		s.take()
+		s.take(e)
 		s.carryOn()
 	case admission.StandingUnknown:
 		p.sync(k)

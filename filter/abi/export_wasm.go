@@ -92,6 +92,16 @@ func proxyOnRequestTrailers(id, n uint32) (action uint32) {
 	return action
 }
 
+//go:wasmexport proxy_on_response_headers
+func proxyOnResponseHeaders(id, n, end uint32) (action uint32) {
+	s := contexts.stream(id)
+	defer guard("proxy_on_response_headers", nil, nil)
+	if s != nil {
+		action = uint32(s.OnHttpResponseHeaders(int(n), end != 0))
+	}
+	return action
+}
+
 //go:wasmexport proxy_on_done
 func proxyOnDone(id uint32) (done uint32) {
 	done = 1

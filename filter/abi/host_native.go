@@ -22,6 +22,9 @@ var started = time.Now()
 // Monotonic is the time since the process started.
 func Monotonic() (int64, bool) { return int64(time.Since(started)) + 1, true }
 
+// Wall is the time of day in seconds since 1970.
+func Wall() int64 { return time.Now().Unix() }
+
 // Random fills b with random bytes.
 func Random(b []byte) bool { _, err := rand.Read(b); return err == nil }
 
@@ -67,6 +70,12 @@ func SetProperty(path string, value []byte) Status {
 // RequestHeaders returns all request headers, serialised.
 func RequestHeaders() (Pairs, Status) {
 	hs, err := proxywasm.GetHttpRequestHeaders()
+	return AppendPairs(nil, hs...), status(err)
+}
+
+// ResponseHeaders returns all response headers, serialised.
+func ResponseHeaders() (Pairs, Status) {
+	hs, err := proxywasm.GetHttpResponseHeaders()
 	return AppendPairs(nil, hs...), status(err)
 }
 
@@ -168,6 +177,17 @@ func Increment(metric uint32, by int64) {
 	case proxywasm.MetricGauge:
 		m.Add(by)
 	}
+}
+
+// Metric reads a counter or gauge.
+func Metric(metric uint32) int64 {
+	switch m := metrics[metric].(type) {
+	case proxywasm.MetricCounter:
+		return int64(m.Value())
+	case proxywasm.MetricGauge:
+		return m.Value()
+	}
+	return 0
 }
 
 // Record records a histogram's value.

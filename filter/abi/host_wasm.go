@@ -67,6 +67,9 @@ func proxyIncrementMetric(id uint32, by int64) uint32
 //go:wasmimport env proxy_record_metric
 func proxyRecordMetric(id uint32, value uint64) uint32
 
+//go:wasmimport env proxy_get_metric
+func proxyGetMetric(id uint32, value unsafe.Pointer) uint32
+
 //go:wasmimport wasi_snapshot_preview1 clock_time_get
 func clockTimeGet(id uint32, precision uint64, t unsafe.Pointer) uint32
 
@@ -77,7 +80,7 @@ func randomGet(p unsafe.Pointer, n uint32) uint32
 // allocated; calls don't nest, so one of each is enough.
 var (
 	outPtr, outSize, outWord uint32
-	outTime                  int64
+	outTime                  int64 // 64 bits: a time, a metric's value
 )
 
 // arena is where the host puts the bytes it returns: one call makes one allocation. Larger values get memory of their
@@ -136,6 +139,15 @@ func Monotonic() (int64, bool) {
 	return outTime, true
 }
 
+// Wall is the time of day in seconds since 1970; 0 if the host has none. It can step back.
+func Wall() int64 {
+	outTime = 0
+	if clockTimeGet(0, 1, unsafe.Pointer(&outTime)) != 0 {
+		return 0
+	}
+	return outTime / 1e9
+}
+
 // Random fills b with random bytes; false if the host has none.
 func Random(b []byte) bool {
 	p, n := raw(b)
@@ -161,6 +173,13 @@ func SetProperty(path string, value []byte) Status {
 func RequestHeaders() (Pairs, Status) {
 	ptr, size := out()
 	s := Status(proxyGetHeaderMapPairs(0, ptr, size))
+	return Pairs(returned()), s
+}
+
+// ResponseHeaders returns all response headers, serialised.
+func ResponseHeaders() (Pairs, Status) {
+	ptr, size := out()
+	s := Status(proxyGetHeaderMapPairs(2, ptr, size))
 	return Pairs(returned()), s
 }
 
@@ -267,6 +286,13 @@ func DefineMetric(kind MetricKind, name string) (uint32, Status) {
 
 // Increment adds to a counter, or adds to or subtracts from a gauge.
 func Increment(metric uint32, by int64) { proxyIncrementMetric(metric, by) }
+
+// Metric reads a counter or gauge.
+func Metric(metric uint32) int64 {
+	outTime = 0
+	proxyGetMetric(metric, unsafe.Pointer(&outTime))
+	return outTime
+}
 
 // Record records a histogram's value.
 func Record(metric uint32, value uint64) { proxyRecordMetric(metric, value) }

@@ -1,0 +1,119 @@
+package admission_test
+
+import (
+	"strconv"
+	"testing"
+
+	"github.com/headgate/headgate/admission"
+)
+
+// benchPool is a pool that is full, with a number of waiters, passed back and forth between two machines so that no
+// copy of the host's is measured.
+type benchPool struct {
+	machines [2]admission.Machine
+	turn     int
+	state    []byte
+	op       admission.Op
+	tenants  int
+	fair     bool
+	waiting  bool     // the worker has permits or tickets before each acquire
+	running  []uint32 // sequence numbers granted, oldest first
+	at       int
+}
+
+func (b *benchPool) step(tb testing.TB, want admission.Verdict) *admission.Effect {
+	next, e := b.machines[b.turn].Step(b.state, &b.op)
+	if e.Verdict != want || !e.Changed {
+		tb.Fatalf("verdict %v, changed %v, want verdict %v", e.Verdict, e.Changed, want)
+	}
+	b.state, b.turn = next, 1-b.turn
+	return e
+}
+
+func (b *benchPool) acquire(tb testing.TB, want admission.Verdict) {
+	seq := b.op.Seq + 1
+	b.op = admission.Op{Kind: admission.OpAcquire, Now: b.op.Now + 1000, Me: admission.Worker{Slot: 1, Epoch: 1}, Seq: seq,
+		Assert: true, Limit: 16, Queue: 2048, Budget: admission.Hour, Fair: b.fair, Tenant: b.tenant(seq), Weight: 1, Expect: b.waiting}
+	b.step(tb, want)
+}
+
+func (b *benchPool) release(tb testing.TB) *admission.Effect {
+	seq := b.running[b.at]
+	b.op = admission.Op{Kind: admission.OpRelease, Now: b.op.Now + 1000, Me: admission.Worker{Slot: 1, Epoch: 1}, Seq: b.op.Seq,
+		Tenant: b.tenant(seq), Weight: 1, Expect: true}
+	return b.step(tb, admission.VerdictDone)
+}
+
+func (b *benchPool) tenant(seq uint32) uint64 {
+	if !b.fair {
+		return 0
+	}
+	return uint64(seq)%uint64(b.tenants) + 1
+}
+
+// BenchmarkStep is one acquire and one release: the two steps that a request costs. With waiters, the release hands its
+// permit to one of them and the acquire joins the end of the queue.
+func BenchmarkStep(b *testing.B) {
+	for _, c := range []struct {
+		name    string
+		fair    bool
+		tenants int
+	}{{"fifo", false, 1}, {"fair/tenants=1", true, 1}, {"fair/tenants=16", true, 16}, {"fair/tenants=64", true, 64}, {"fair/tenants=waiters", true, 0}} {
+		for _, waiters := range []int{0, 16, 64, 256, 1024} {
+			b.Run(c.name+"/waiters="+strconv.Itoa(waiters), func(b *testing.B) {
+				p := &benchPool{tenants: max(c.tenants, 1), fair: c.fair}
+				if c.tenants == 0 {
+					p.tenants = max(waiters, 1)
+				}
+				held := 16
+				if waiters == 0 {
+					held = 1
+				}
+				for range held {
+					p.acquire(b, admission.VerdictGranted)
+					p.running = append(p.running, p.op.Seq)
+				}
+				for range waiters {
+					p.acquire(b, admission.VerdictWaiting)
+				}
+				p.waiting = waiters > 0
+				b.ReportAllocs()
+				for b.Loop() {
+					e := p.release(b)
+					if waiters == 0 {
+						p.acquire(b, admission.VerdictGranted)
+						p.running[p.at] = p.op.Seq
+						continue
+					}
+					p.running[p.at] = e.Grants[0].Seq
+					p.at = (p.at + 1) % held
+					p.acquire(b, admission.VerdictWaiting)
+				}
+			})
+		}
+	}
+}
+
+// TestStepAllocatesNothing once its buffers have grown.
+func TestStepAllocatesNothing(t *testing.T) {
+	p := &benchPool{tenants: 16, fair: true}
+	for range 16 {
+		p.acquire(t, admission.VerdictGranted)
+		p.running = append(p.running, p.op.Seq)
+	}
+	for range 256 {
+		p.acquire(t, admission.VerdictWaiting)
+	}
+	p.waiting = true
+	turn := func() {
+		p.running[p.at] = p.release(t).Grants[0].Seq
+		p.at = (p.at + 1) % len(p.running)
+		p.acquire(t, admission.VerdictWaiting)
+	}
+	for range 1000 {
+		turn()
+	}
+	if n := testing.AllocsPerRun(1000, turn); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

@@ -1,0 +1,178 @@
+package filter
+
+import (
+	"github.com/tetratelabs/proxy-wasm-go-sdk/proxywasm/types"
+
+	"github.com/headgate/headgate/admission"
+	"github.com/headgate/headgate/filter/abi"
+)
+
+// An answer is what is known of a request's answer while and after it passes.
+type answer struct {
+	sent     bool // the request has gone on to the upstream
+	status   int  // 0: no answer yet
+	foreign  bool // it came from Envoy or another filter, not from the provider
+	failed   bool // it is a failure of the provider
+	pushback bool // it is the provider's 429
+
+	retryAfter admission.Duration
+}
+
+// OnHttpResponseHeaders looks at the provider's answer.
+func (s *stream) OnHttpResponseHeaders(int, bool) types.Action {
+	if !s.answer.sent || len(s.held) == 0 {
+		return types.ActionContinue
+	}
+	headers, _ := abi.ResponseHeaders()
+	c := headers.Cursor()
+	for c.Next() {
+		if view(c.Name) == ":status" {
+			s.answer.status = decimal(c.Value)
+			break
+		}
+	}
+	if s.answer.status >= 400 {
+		s.readFailure(headers)
+	}
+	s.reportProbe()
+	return types.ActionContinue
+}
+
+// readFailure finds out whether an answer that is no success is the provider's failure.
+func (s *stream) readFailure(headers abi.Pairs) {
+	a := &s.answer
+	after, limited := retryHeaders(headers)
+	switch {
+	case a.status == 429:
+		a.failed, a.pushback = true, true
+	case a.status == 403:
+		a.failed = limited // a bare 403 is the client's own error
+	case a.status >= 500:
+		a.failed = true
+	}
+	a.retryAfter = after
+	if s.plugin.cfg.Stage == admission.StageAttempt {
+		return // an attempt sees the provider's answers only
+	}
+	details, _ := abi.Property("response\x00code_details")
+	if view(details) != "via_upstream" {
+		a.foreign, a.pushback, a.retryAfter = true, false, 0
+		a.failed = hasPrefix(details, "upstream_") || hasPrefix(details, "response_timeout")
+	}
+}
+
+// retryHeaders reads when to come back, and whether the answer speaks of a rate limit at all.
+func retryHeaders(headers abi.Pairs) (after admission.Duration, limited bool) {
+	for c := headers.Cursor(); c.Next(); {
+		switch {
+		case view(c.Name) == "retry-after":
+			after, limited = admission.ParseRetryAfter(view(c.Value), abi.Wall()), true
+		case hasPrefix(c.Name, "x-ratelimit-"):
+			limited = true
+		}
+	}
+	return after, limited
+}
+
+// reportProbe tells the record how its breaker's probe ends as soon as that is known: the stream may go on for hours.
+func (s *stream) reportProbe() {
+	p := s.plugin
+	for i := range s.held {
+		h := &s.held[i]
+		if h.key == nil || h.key.probe != h.seq || s.answer.foreign && !s.answer.failed {
+			continue
+		}
+		p.begin()
+		op := p.prepare(&p.op, admission.OpReport, h.key)
+		op.Expect, op.Seq, op.Outcome = true, h.seq, admission.OutcomeSuccess
+		if s.answer.failed {
+			op.Outcome = admission.OutcomeFailure
+		}
+		h.key.probe = 0
+		if p.step(h.key) == nil {
+			p.failed(h.key)
+		}
+	}
+}
+
+// judge is how the request ended for the provider, once it has ended.
+func (s *stream) judge() (o admission.Outcome, whole bool) {
+	a := &s.answer
+	if !a.sent {
+		return admission.OutcomeNone, false
+	}
+	if a.status == 101 {
+		return admission.OutcomeSuccess, true // an upgrade lasts as long as it lasts
+	}
+	_, status := abi.Property("response\x00backend_latency") // there once the upstream's last byte has come
+	whole = status == abi.StatusOK && !a.foreign
+	switch {
+	case a.failed:
+		return admission.OutcomeFailure, whole
+	case whole:
+		return admission.OutcomeSuccess, true
+	case s.clientLeft():
+		return admission.OutcomeCancel, false
+	case a.foreign:
+		return admission.OutcomeNone, false
+	case a.status > 0:
+		return admission.OutcomeFailure, false // cut in the middle
+	case s.plugin.cfg.Stage != admission.StageAttempt:
+		return admission.OutcomeNone, false
+	}
+	if _, status := abi.Property("response\x00code"); status == abi.StatusOK {
+		return admission.OutcomeCancel, false // another attempt has won
+	}
+	return admission.OutcomeFailure, false // reset, or out of time
+}
+
+// downstreamGone is the response flag (Envoy's DC) of a client that closed or reset.
+const downstreamGone = 1 << 14
+
+func (s *stream) clientLeft() bool {
+	flags, status := abi.Property("response\x00flags")
+	return status == abi.StatusOK && len(flags) == 8 && (int(flags[1])<<8)&downstreamGone != 0
+}
+
+// conclude counts how the request ended, in every pool that it holds a permit of.
+func (s *stream) conclude() admission.Outcome {
+	outcome, whole := s.judge()
+	if !s.answer.sent {
+		return outcome
+	}
+	for i := range s.held {
+		if k := s.held[i].key; k != nil {
+			s.countEnd(&k.pool.stats, outcome, whole)
+		}
+	}
+	return outcome
+}
+
+func (s *stream) countEnd(stats *poolStats, outcome admission.Outcome, whole bool) {
+	switch {
+	case s.answer.pushback:
+		abi.Increment(stats.provider429, 1)
+	case outcome == admission.OutcomeFailure:
+		abi.Increment(stats.providerFailure, 1)
+	}
+	if whole {
+		abi.Increment(stats.completed, 1)
+	} else {
+		abi.Increment(stats.aborted, 1)
+	}
+}
+
+func decimal(b []byte) int {
+	n := 0
+	for _, c := range b {
+		if c < '0' || c > '9' || n > 1000 {
+			return 0
+		}
+		n = n*10 + int(c-'0')
+	}
+	return n
+}
+
+func hasPrefix(b []byte, prefix string) bool {
+	return len(b) >= len(prefix) && view(b[:len(prefix)]) == prefix
+}

@@ -1,0 +1,227 @@
+package filter_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headgate/headgate/wasmtest"
+)
+
+func shadow(c object) object { return with(c, "mode", "shadow") }
+
+// wouldHave checks the counters of what enforcing would have done.
+func (g *gateway) wouldHave(pool string, wait, reject, expire int, when string) {
+	g.t.Helper()
+	require.Equal(g.t, [3]int{wait, reject, expire}, [3]int{g.counter(pool + ".shadow_would_wait"),
+		g.counter(pool + ".shadow_would_reject"), g.counter(pool + ".shadow_would_expire")}, "would wait, reject, expire: %s", when)
+	require.Equal(g.t, g.counter(pool+".evaluated"), g.counter(pool+".admitted"), "in shadow every evaluated request is admitted")
+	for _, o := range outcomes[1:] {
+		require.Zero(g.t, g.counter(pool+"."+o), o)
+	}
+	require.Zero(g.t, g.counter(pool+".admitted_after_wait"))
+}
+
+func TestShadowLetsEverythingPassUntouched(t *testing.T) {
+	g := start(t, 2, shadow(config(pool("model", 1, "queue", 1, "max_wait", "1s"), pool("closed", 0))))
+	headers := []string{"x-model", "m", "x-request-timeout-ms", "4000", "grpc-timeout", "0m"}
+	for i := range 6 {
+		s := g.plugin.Stream(i % 2)
+		in := wasmtest.RequestHeaders("POST", "/v1/chat/completions", headers...)
+		require.Equal(t, wasmtest.Continue, s.RequestHeaders(in, true))
+		require.Equal(t, in, s.Forwarded().Headers)
+		g.host.Run(2 * time.Second)
+		g.requireRunning(s, "a request in shadow")
+		require.Equal(t, in, s.Forwarded().Headers)
+	}
+	s := g.send(0, "x-model", "a", "x-model", "b")
+	g.requireRunning(s, "an ambiguous request in shadow")
+	require.Equal(t, 1, g.counter("ambiguous_identity"))
+}
+
+func TestShadowPassesAttemptsUntouched(t *testing.T) {
+	g := startStages(t, 1, shadow(twoPools(1, 1)))
+	c := g.call(0, "a", "x-request-timeout-ms", "1000")
+	for range 3 {
+		s := c.try()
+		g.requireRunning(s, "a try in shadow")
+		require.Equal(t, "1000", s.Forwarded().Headers.Get("x-request-timeout-ms"))
+		g.host.Run(700 * ms)
+	}
+	g.wouldHave("model", 1, 0, 2, "two of three tries at once, one past its deadline")
+	g.wouldHave("tenant", 0, 0, 0, "one call")
+}
+
+// Ten at once, limit 2, queue 3; then the virtual waits end one by one.
+func TestShadowCountsVirtualWaits(t *testing.T) {
+	g := start(t, 2, shadow(config(pool("model", 2, "queue", 3, "max_wait", "5s"))))
+	var s []*wasmtest.Stream
+	for i := range 10 {
+		s = append(s, g.sendModel(i%2, "m"))
+		g.requireRunning(s[i], "a request in shadow")
+	}
+	g.wouldHave("model", 3, 5, 0, "ten at once")
+	require.Equal(t, 2, g.gauge("model.inflight"))
+	require.Equal(t, 3, g.gauge("model.queued"))
+	g.host.Run(700 * ms)
+	s[0].Respond(200, "ok")
+	g.host.Drain()
+	require.Equal(t, []uint64{700}, g.host.Histogram("headgate.model.wait_ms"))
+	s[9].Respond(200, "ok") // would have been refused: it holds nothing
+	require.Equal(t, 2, g.gauge("model.inflight"))
+	s[3].Respond(200, "ok") // leaves while it would wait
+	g.host.Drain()
+	require.Equal(t, 1, g.gauge("model.queued"))
+	g.host.Run(4300*ms + tick)
+	g.wouldHave("model", 3, 5, 1, "the last one's max_wait")
+	require.Zero(t, g.gauge("model.queued"))
+	for _, r := range s {
+		r.Respond(200, "ok")
+	}
+	g.host.Drain()
+	require.Equal(t, []uint64{700}, g.host.Histogram("headgate.model.wait_ms"))
+	g.wouldHave("model", 3, 5, 1, "at the end")
+	g.requireDrained("model")
+}
+
+func TestShadowCountsDeadlines(t *testing.T) {
+	g := start(t, 1, shadow(config(pool("model", 1, "queue", 3, "max_wait", "5s"))))
+	g.sendModel(0, "m")
+	g.send(0, "x-model", "m", "x-request-timeout-ms", "300")
+	g.host.Run(299 * ms)
+	g.wouldHave("model", 1, 0, 0, "before the deadline")
+	g.host.Run(ms + tick)
+	g.wouldHave("model", 1, 0, 1, "after the deadline")
+	g.send(0, "x-model", "free", "x-request-timeout-ms", "0")
+	g.wouldHave("model", 1, 0, 2, "an expired request")
+}
+
+// A request that would wait in one pool comes to the next one when it would; one that would be refused, never.
+func TestShadowAsksLaterPoolsWhenEnforceWould(t *testing.T) {
+	second := object{"name": "second", "limit": 1, "queue": 1, "max_wait": "5s"}
+	g := start(t, 2, shadow(config(pool("first", 1, "queue", 1, "max_wait", "5s"), second)))
+	a := g.sendModel(0, "m")
+	require.Equal(t, 1, g.counter("second.evaluated"))
+	b := g.sendModel(1, "m")
+	g.sendModel(0, "m")
+	g.wouldHave("first", 1, 1, 0, "three at once")
+	require.Equal(t, 1, g.counter("second.evaluated"))
+	c := g.sendModel(1, "other")
+	g.wouldHave("second", 1, 0, 0, "another model's request")
+	g.host.Run(time.Second)
+	a.Respond(200, "ok")
+	g.host.Drain()
+	require.Equal(t, 3, g.counter("second.evaluated"), "the waiter came on")
+	g.wouldHave("second", 2, 0, 0, "both wait for the second pool in turn")
+	require.Equal(t, []uint64{1000}, g.host.Histogram("headgate.second.wait_ms"))
+	for _, s := range []*wasmtest.Stream{b, c} {
+		s.Respond(200, "ok")
+	}
+	g.host.Run(time.Second)
+	require.Equal(t, 0, g.gauge("first.inflight"))
+	require.Equal(t, 0, g.gauge("second.inflight"))
+}
+
+func TestSwitchingModesKeepsTheCounts(t *testing.T) {
+	c := config(pool("model", 2, "queue", 4, "max_wait", "60s"))
+	g := start(t, 2, shadow(c))
+	a, b := g.sendModel(0, "m"), g.sendModel(1, "m")
+	virtual := g.sendModel(0, "m")
+	g.reload(c)
+	require.Equal(t, 2, g.gauge("model.inflight"))
+	w := g.sendModel(1, "m")
+	g.requireWaiting(w, "a request under enforce, both permits held by requests of shadow")
+	a.Respond(200, "ok")
+	g.host.Drain()
+	g.requireWaiting(w, "a request behind a virtual waiter")
+	b.Respond(200, "ok")
+	g.host.Drain()
+	g.requireRunning(w, "the waiter")
+	g.reload(shadow(c))
+	x := g.sendModel(0, "m")
+	g.requireRunning(x, "a request in shadow again")
+	require.Equal(t, 2, g.counter("model.shadow_would_wait"))
+	virtual.Respond(200, "ok")
+	g.host.Drain()
+	require.Equal(t, 2, g.gauge("model.inflight"))
+	require.Zero(t, g.gauge("model.queued"))
+	w.Respond(200, "ok")
+	x.Respond(200, "ok")
+	g.requireDrained("model")
+	g.reload(c)
+	g.requireCapacity("m", 2)
+}
+
+// The same clients, with the same patience, under enforce and in shadow: what enforce does, shadow counts.
+func TestShadowCountsWhatEnforceDoes(t *testing.T) {
+	for seed := range uint64(15) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			c := config(
+				pool("model", 1+int(seed%3), "queue", 2, "max_wait", "1020ms", "fair_by", "tenant"),
+				object{"name": "all", "limit": 3, "queue": 3, "max_wait": "730ms"})
+			enforced, shadowed := start(t, 2, c), start(t, 2, shadow(c))
+			inStep(t, rand.New(rand.NewPCG(seed, 1)), enforced, shadowed)
+			for _, p := range []string{"model", "all"} {
+				n := func(name string) int { return enforced.counter(p + "." + name) }
+				require.Equal(t, n("evaluated"), shadowed.counter(p+".evaluated"))
+				require.Equal(t, n("rejected_queue_full"), shadowed.counter(p+".shadow_would_reject"))
+				require.Equal(t, n("expired_max_wait")+n("expired_deadline"), shadowed.counter(p+".shadow_would_expire"))
+				require.GreaterOrEqual(t, shadowed.counter(p+".shadow_would_wait"), n("admitted_after_wait"))
+				require.Equal(t, shadowed.counter(p+".evaluated"), shadowed.counter(p+".admitted"))
+				waits := func(g *gateway) []uint64 {
+					h := g.host.Histogram("headgate." + p + ".wait_ms")
+					slices.Sort(h)
+					return h
+				}
+				require.Equal(t, waits(enforced), waits(shadowed))
+				enforced.requireDrained(p)
+				shadowed.requireDrained(p)
+			}
+			require.NotZero(t, shadowed.counter("model.shadow_would_wait"))
+			require.NotZero(t, shadowed.counter("model.shadow_would_reject"))
+		})
+	}
+}
+
+// inStep plays the same arrivals and departures on both gateways and compares their gauges after each.
+func inStep(t *testing.T, rnd *rand.Rand, gs ...*gateway) {
+	type client struct {
+		streams []*wasmtest.Stream
+		leaves  int
+	}
+	var clients []client
+	for step := range 200 {
+		if step < 120 && rnd.IntN(2) == 0 {
+			headers := []string{"x-model", fmt.Sprint("m", rnd.IntN(2)), "x-tenant", fmt.Sprint("t", rnd.IntN(2))}
+			if rnd.IntN(4) == 0 {
+				headers = append(headers, "x-request-timeout-ms", fmt.Sprint(rnd.IntN(6)*130))
+			}
+			c := client{leaves: step + 1 + rnd.IntN(25)}
+			worker := rnd.IntN(2)
+			for _, g := range gs {
+				c.streams = append(c.streams, g.send(worker, headers...))
+			}
+			clients = append(clients, c)
+		}
+		for _, g := range gs {
+			g.host.Run(50 * ms)
+		}
+		for _, c := range clients {
+			if c.leaves == step {
+				for _, s := range c.streams {
+					s.ClientGone()
+				}
+			}
+		}
+		for _, g := range gs {
+			g.host.Run(50 * ms)
+			for _, gauge := range []string{"model.inflight", "model.queued", "all.inflight", "all.queued"} {
+				require.Equal(t, gs[0].gauge(gauge), g.gauge(gauge), "%s after step %d", gauge, step)
+			}
+		}
+	}
+}
