@@ -5,7 +5,7 @@ GOLANGCI_LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test check format lint clean
+.PHONY: help build run test clients check bench explore format lint clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -20,7 +20,12 @@ run: build ## a governed gateway to a sample model on 127.0.0.1:10000
 
 # One Envoy for all tests, fetched before they start. -count=1: the module and Envoy are no inputs that Go's test cache sees.
 test: build ## all tests, against the built module and a real Envoy
+	@build/get-clients python >/dev/null
 	@ENVOY="$$(build/get-envoy)" && export ENVOY && $(GO) test -count=1 ./...
+
+clients: build ## the test with the JavaScript client, which needs Node.js; the Python ones are in test
+	@build/get-clients javascript >/dev/null
+	@ENVOY="$$(build/get-envoy)" && export ENVOY && $(GO) test -count=1 -tags javascript -run JavaScript ./envoy/clients
 
 check: lint test ## what a change must pass: format, vet, lint, tidy, test
 
@@ -28,8 +33,17 @@ lint: ## format, vet, lint, tidy
 	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "not formatted (make format):" $$unformatted >&2; exit 1; }
 	@$(GO) vet ./...
 	@GOOS=wasip1 GOARCH=wasm $(GO) vet ./cmd/filter ./filter/... ./admission/...
+	@GOOS=wasip1 GOARCH=wasm $(GO) vet -tags trap ./cmd/filter
 	@$(GO) run $(GOLANGCI_LINT) run
 	@$(GO) mod tidy -diff
+
+bench: build ## what Headgate costs an Envoy, and its queue beside HAProxy's (needs haproxy on PATH)
+	@ENVOY="$$(build/get-envoy)" && export ENVOY && $(GO) run ./envoy/bench
+
+explore: build ## the long explorations: more schedules, bigger scopes
+	@$(GO) test -count=1 -v -timeout 2h ./admission -run Explore -explore
+	@$(GO) test -count=1 -v -timeout 2h ./filter -run Sim -explore
+	@ENVOY="$$(build/get-envoy)" && export ENVOY && $(GO) test -count=1 -v -timeout 2h ./envoy -run Memory -explore
 
 format: ## format the code
 	@gofmt -w .

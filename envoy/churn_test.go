@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -123,4 +125,108 @@ func TestTwoThousandWaitersWokenByARaisedLimit(t *testing.T) {
 	mustUpdate(t, env, pool)
 	env.Up.ResetPeak()
 	env.DrainCheck(t, "model", 2)
+}
+
+// A churn is what many clients did that sent one request after another, a fifth of which they left.
+type churn struct {
+	sent, served, odd atomic.Int64
+
+	mu   sync.Mutex
+	left map[string]time.Time // when, by id
+}
+
+func (c *churn) leave(p *rig.Pending, id string, how rig.Leave) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p.Done() {
+		return
+	}
+	if c.left == nil {
+		c.left = map[string]time.Time{}
+	}
+	c.left[id] = time.Now()
+	p.Leave(how)
+}
+
+func (c *churn) hasLeft(id string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.left[id].IsZero()
+}
+
+// run keeps clients at it for a while. A client leaves a request at a random moment, most of them in the queue, or in
+// mid-stream. Whatever it does, it does not wait longer than patience for a reply.
+func (c *churn) run(t *testing.T, env *rig.Env, clients int, duration, patience time.Duration) {
+	t.Helper()
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	end := time.Now().Add(duration)
+	var all sync.WaitGroup
+	for i := range clients {
+		random := rand.New(rand.NewPCG(seed, uint64(i)))
+		all.Go(func() {
+			for time.Now().Before(end) {
+				c.request(t, env, random, patience)
+			}
+		})
+	}
+	all.Wait()
+}
+
+func (c *churn) request(t *testing.T, env *rig.Env, random *rand.Rand, patience time.Duration) {
+	script := rig.Script{Delay: time.Duration(5+random.IntN(15)) * time.Millisecond}
+	if random.IntN(2) == 0 {
+		script = rig.Script{Chunks: 2, Gap: time.Duration(3+random.IntN(7)) * time.Millisecond}
+	}
+	how := []rig.Leave{rig.LeaveFIN, rig.LeaveRST}[random.IntN(2)]
+	leavesMidStream, leavesSometime := random.IntN(10) == 0, random.IntN(10) == 0
+	if leavesMidStream {
+		script = rig.Script{Chunks: 1, Hang: true}
+	}
+	if leavesSometime {
+		patience = time.Duration(random.Int64N(int64(600 * time.Millisecond)))
+	}
+	script.ID = fmt.Sprint("churn-", c.sent.Add(1))
+	p := env.Send(t, rig.Call{Script: script})
+	timer := time.AfterFunc(patience, func() { c.leave(p, script.ID, how) })
+	defer timer.Stop()
+	if leavesMidStream {
+		rig.Poll(patience, func() bool { return p.Done() || p.Got("data: 0") })
+		c.leave(p, script.ID, how)
+	}
+	switch r := p.Wait(); {
+	case c.hasLeft(script.ID):
+	case r.Err == nil && r.Status == http.StatusOK:
+		c.served.Add(1)
+	default:
+		c.odd.Add(1)
+	}
+}
+
+func TestCase_O18_ChurnNeitherLeaksNorOvershoots(t *testing.T) {
+	const clients, limit, duration = 300, 10, 3 * time.Second
+	for _, workers := range []int{2, 4} {
+		t.Run(fmt.Sprintf("%d workers", workers), func(t *testing.T) {
+			env := governed(t, workers, modelPool(limit, 2*clients, "25s"))
+			var c churn
+			c.run(t, env, clients, duration, 25*time.Second)
+			env.AwaitDrained(t, "model")
+			counts := env.Pool(t, "model")
+			t.Logf("%d requests, %d left, %d of them in the queue; %d swaps again", c.sent.Load(), len(c.left), counts["cancelled_waiting"], counts["cas_retry"])
+			if c.odd.Load() > 0 {
+				t.Errorf("%d of %d requests were neither served nor left", c.odd.Load(), c.sent.Load())
+			}
+			if counts["evaluated"] > c.sent.Load() || counts["admitted"] < c.served.Load() || counts["store_error"]+counts["reaped"] > 0 {
+				t.Errorf("%d sent and %d served, the counts are %v", c.sent.Load(), c.served.Load(), counts)
+			}
+			if int64(len(c.left)) < c.sent.Load()/10 || counts["cancelled_waiting"] == 0 {
+				t.Errorf("the mix that this test wants did not come about: %d of %d left, the counts are %v", len(c.left), c.sent.Load(), counts)
+			}
+			if peak := env.Up.PeakUntil(c.left); peak != limit {
+				t.Errorf("%d ran at once at most, want exactly %d", peak, limit)
+			}
+			env.Up.ResetPeak()
+			env.DrainCheck(t, "model", limit)
+		})
+	}
 }

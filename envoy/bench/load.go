@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"strconv"
 	"strings"
@@ -64,22 +63,29 @@ func skipReply(in *bufio.Reader) error {
 	if !strings.HasPrefix(status, "HTTP/1.1 200 ") {
 		return fmt.Errorf("got %q, want 200", strings.TrimSpace(status))
 	}
-	length := 0
+	length, err := skipFields(in)
+	if err != nil {
+		return err
+	}
+	_, err = in.Discard(length)
+	return err
+}
+
+// skipFields reads headers and returns the content length among them.
+func skipFields(in *bufio.Reader) (length int, err error) {
 	for {
 		line, err := in.ReadString('\n')
 		if err != nil {
-			return err
+			return 0, err
 		}
 		line = strings.TrimRight(line, "\r\n")
 		if line == "" {
-			break
+			return length, nil
 		}
-		if value, ok := strings.CutPrefix(line, "content-length: "); ok {
-			if length, err = strconv.Atoi(value); err != nil {
-				return err
+		if name, value, _ := strings.Cut(line, ":"); strings.EqualFold(name, "content-length") {
+			if length, err = strconv.Atoi(strings.TrimSpace(value)); err != nil {
+				return 0, err
 			}
 		}
 	}
-	_, err = io.CopyN(io.Discard, in, int64(length))
-	return err
 }

@@ -46,7 +46,8 @@ type gateway struct {
 	port int
 }
 
-func (b *bench) launch(v variant, workers int) (*gateway, error) {
+// launch starts an Envoy with the filter between its listener and the upstream.
+func launch(v variant, workers, upstreamPort int) (*gateway, error) {
 	port, err := rig.FreePort()
 	if err != nil {
 		return nil, err
@@ -59,7 +60,7 @@ func (b *bench) launch(v variant, workers int) (*gateway, error) {
 	if v.module != "" {
 		filters = append(filters, rig.WasmFilter("bench", "bench", v.module, v.configuration))
 	}
-	err = envoy.SetCluster(rig.Cluster("upstream", b.upstreamPort))
+	err = envoy.SetCluster(rig.Cluster("upstream", upstreamPort))
 	if err == nil {
 		err = envoy.SetListener(rig.HTTPListener("bench", port, filters, []rig.Object{rig.Route("/", "upstream")}, nil))
 	}
@@ -75,7 +76,7 @@ func (b *bench) measure(variants []variant) ([]result, error) {
 	results := make([]result, len(variants))
 	gateways := make([]*gateway, len(variants))
 	for i, v := range variants {
-		g, err := b.launch(v, 1)
+		g, err := launch(v, 1, b.upstreamPort)
 		if err != nil {
 			return nil, err
 		}
@@ -141,7 +142,7 @@ func (b *bench) residentBytes(v variant, workers int) (int64, error) {
 }
 
 func (b *bench) residentOnce(v variant, workers int) (int64, error) {
-	g, err := b.launch(v, workers)
+	g, err := launch(v, workers, b.upstreamPort)
 	if err != nil {
 		return 0, err
 	}

@@ -31,6 +31,33 @@ func report(w io.Writer, o options, results []result) error {
 	return err
 }
 
+// reportQueued prints what rate each contender reached. Ratios are medians of the ratios in the same round. The first two
+// contenders are those whose clients never queue; after them each of Headgate's is followed by HAProxy's.
+func reportQueued(w io.Writer, o options, contenders []*contender) error {
+	fmt.Fprintf(w, "\nQueued load: limit %d, %v for each request, so %.0f requests/s at best. Medians of %d interleaved rounds of %v s; "+
+		"Envoy with %d workers, HAProxy with as many threads.\n\n", limit, service, ideal, o.rounds, o.seconds, o.workers)
+	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(table, "gateway\tclients\trequests/s\tfrom\tto\tof the ideal\tof 8 clients, no queue\tof HAProxy\t")
+	for i, c := range contenders {
+		ofHAProxy := ""
+		if i >= 2 && i%2 == 0 {
+			ofHAProxy = fmt.Sprintf("%.3f", c.ratio(contenders[i+1]))
+		}
+		fmt.Fprintf(table, "%s\t%d\t%.0f\t%.0f\t%.0f\t%.3f\t%.3f\t%s\t\n", c.name, c.clients, median(c.rates), slices.Min(c.rates), slices.Max(c.rates),
+			median(c.rates)/ideal, c.ratio(contenders[1]), ofHAProxy)
+	}
+	return table.Flush()
+}
+
+// ratio is how much of another contender's rate this one reached in the same round.
+func (c *contender) ratio(other *contender) float64 {
+	ratios := make([]float64, len(c.rates))
+	for i := range ratios {
+		ratios[i] = c.rates[i] / other.rates[i]
+	}
+	return median(ratios)
+}
+
 // over is what a filter adds to each request, by round.
 func (r result) over(base result) []time.Duration {
 	over := make([]time.Duration, len(r.cpu))

@@ -1,7 +1,10 @@
 package rig
 
 import (
+	"context"
+	"crypto/tls"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -23,6 +26,18 @@ type Call struct {
 	Deadline time.Duration // x-request-timeout-ms, if any
 	Header   []Field
 	Body     []byte
+	Stream   io.Reader        // the body, over HTTP/2 alone, as it comes
+	Delivery Delivery         // how the body goes over an HTTP/1.1 connection
+	As       *tls.Certificate // the client's certificate, where the listener speaks TLS
+}
+
+// A Delivery is a way for a body to come. The zero Delivery is a content-length, and all of it at once.
+type Delivery struct {
+	Piece   int           // bytes in one piece; 0: all
+	Gap     time.Duration // before each piece
+	Chunked bool          // no content-length
+	Expect  bool          // Expect: 100-continue, and the body only then
+	Short   int           // that many bytes at the end are never sent
 }
 
 func (c Call) method() string {
@@ -66,19 +81,55 @@ func (c Call) fields() []Field {
 	return append(fields, c.Header...)
 }
 
-// http1 is the request as it goes over an HTTP/1.1 connection.
+// http1 is the head of the request as it goes over an HTTP/1.1 connection.
 func (c Call) http1() []byte {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nhost: gateway\r\n", c.method(), c.target())
 	for _, f := range c.fields() {
 		fmt.Fprintf(&b, "%s: %s\r\n", f.Name, f.Value)
 	}
-	if len(c.Body) > 0 || c.method() == http.MethodPost {
+	switch {
+	case c.Delivery.Chunked:
+		b.WriteString("transfer-encoding: chunked\r\n")
+	case len(c.Body) > 0 || c.method() == http.MethodPost:
 		fmt.Fprintf(&b, "content-length: %d\r\n", len(c.Body))
 	}
+	if c.Delivery.Expect {
+		b.WriteString("expect: 100-continue\r\n")
+	}
 	b.WriteString("\r\n")
-	b.Write(c.Body)
 	return []byte(b.String())
+}
+
+// write sends the body.
+func (d Delivery) write(out io.Writer, body []byte) error {
+	piece := d.Piece
+	if piece == 0 {
+		piece = max(len(body), 1)
+	}
+	rest := body[:len(body)-d.Short]
+	for len(rest) > 0 {
+		wait(context.Background(), d.Gap)
+		next := rest[:min(piece, len(rest))]
+		rest = rest[len(next):]
+		if d.Chunked {
+			next = fmt.Appendf(nil, "%x\r\n%s\r\n", len(next), next)
+		}
+		if _, err := out.Write(next); err != nil {
+			return err
+		}
+	}
+	if d.Chunked && d.Short == 0 {
+		_, err := io.WriteString(out, "0\r\n\r\n")
+		return err
+	}
+	return nil
+}
+
+// Head is the head of the request, with a body of that size to come, as text for a Conn.
+func (c Call) Head(bodySize int) string {
+	c.Body = make([]byte, bodySize)
+	return string(c.http1())
 }
 
 // With returns the call with an id, for the one-liners of tests.

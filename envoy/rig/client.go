@@ -3,6 +3,7 @@ package rig
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"testing"
@@ -12,12 +13,16 @@ import (
 // Send starts a call on an HTTP/1.1 connection of its own.
 func (e *Env) Send(t testing.TB, c Call) *Pending {
 	t.Helper()
-	conn, err := e.dial()
+	tcp, err := e.dial()
 	if err != nil {
 		t.Fatalf("connect to the gateway: %v", err)
 	}
-	conn.SetDeadline(time.Now().Add(callTimeout))
-	p := newPending(func(how Leave) { leave(conn, how) })
+	tcp.SetDeadline(time.Now().Add(callTimeout))
+	conn := net.Conn(tcp)
+	if e.setup.TLS != nil {
+		conn = e.setup.TLS.client(tcp, c.As)
+	}
+	p := newPending(func(how Leave) { leave(tcp, how) })
 	go func() {
 		defer conn.Close()
 		p.finish(p.exchange(conn, bufio.NewReader(conn), c))
@@ -50,10 +55,37 @@ func leave(conn *net.TCPConn, how Leave) {
 }
 
 func (p *Pending) exchange(conn net.Conn, in *bufio.Reader, c Call) error {
-	if _, err := conn.Write(c.http1()); err != nil {
+	head := c.http1()
+	if len(c.Body) == 0 || c.Delivery == (Delivery{}) {
+		head = append(head, c.Body...)
+	}
+	if _, err := conn.Write(head); err != nil {
 		return err
 	}
+	if len(c.Body) == 0 && !c.Delivery.Chunked || c.Delivery == (Delivery{}) {
+		return p.read(in, c.method())
+	}
+	if c.Delivery.Expect && !p.continued(in) {
+		return p.read(in, c.method())
+	}
+	go c.Delivery.write(conn, c.Body) // an answer may come before the body's end; an error shows in the reply
 	return p.read(in, c.method())
+}
+
+// continued reads the answer to an Expect: 100-continue; false if it is a final one, which stays unread.
+func (p *Pending) continued(in *bufio.Reader) bool {
+	const want = "HTTP/1.1 100"
+	if start, err := in.Peek(len(want)); err != nil || string(start) != want {
+		return false
+	}
+	p.mu.Lock()
+	p.reply.Interim = append(p.reply.Interim, http.StatusContinue)
+	p.mu.Unlock()
+	for {
+		if line, err := in.ReadString('\n'); err != nil || line == "\r\n" {
+			return err == nil
+		}
+	}
 }
 
 // read reads one whole reply.
@@ -64,6 +96,7 @@ func (p *Pending) read(in *bufio.Reader, method string) error {
 	}
 	p.mu.Lock()
 	p.reply.Status, p.reply.Head, p.reply.Header, p.reply.First = head.Status, head.Head, head.Header, head.First
+	p.reply.Interim = append(p.reply.Interim, head.Interim...)
 	p.mu.Unlock()
 	body := head.body(in, method)
 	if body == nil {
@@ -109,6 +142,26 @@ func (c *Conn) Read(method string) *Reply {
 	p.finish(p.read(c.in, method))
 	return p.Wait()
 }
+
+// ReadHead reads a status line and headers alone: behind a 101 the connection is the test's.
+func (c *Conn) ReadHead(t testing.TB) *Reply {
+	t.Helper()
+	r := &Reply{Start: time.Now()}
+	r.Err = r.readHead(c.in)
+	return r
+}
+
+// AwaitText reads exactly this text.
+func (c *Conn) AwaitText(t testing.TB, text string) {
+	t.Helper()
+	got := make([]byte, len(text))
+	if _, err := io.ReadFull(c.in, got); err != nil || string(got) != text {
+		t.Fatalf("got %q (%v), want %q", got, err, text)
+	}
+}
+
+// Leave ends the connection.
+func (c *Conn) Leave(how Leave) { leave(c.conn, how) }
 
 // Do makes a call on the connection and reads its reply.
 func (c *Conn) Do(call Call) *Reply {

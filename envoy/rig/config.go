@@ -10,9 +10,13 @@ type Pool struct {
 	Queue   int64          `json:"queue,omitempty"`
 	MaxWait string         `json:"max_wait,omitempty"`
 	Keys    map[string]any `json:"keys,omitempty"`
+	Per     string         `json:"per,omitempty"`
+	Match   Object         `json:"match,omitempty"`
+	FairBy  string         `json:"fair_by,omitempty"`
+	Weights map[string]int `json:"weights,omitempty"`
 }
 
-// A Config is a plugin configuration in enforce mode and the request stage. What is empty gets the value that most tests
+// A Config is a plugin configuration in enforce mode. What is empty gets the value that most tests
 // want: see object. More adds fields or, with nil, takes them away.
 type Config struct {
 	Pools  []Pool
@@ -24,7 +28,7 @@ type Config struct {
 const Path = "/v1/chat/completions"
 
 // object is the configuration as JSON will have it; name maps a pool's name to the one that this test alone uses.
-func (c Config) object(domain string, name func(string) string) Object {
+func (c Config) object(stage, domain string, name func(string) string) Object {
 	pools := make([]Pool, len(c.Pools))
 	for i, p := range c.Pools {
 		p.Name = name(p.Name)
@@ -35,7 +39,7 @@ func (c Config) object(domain string, name func(string) string) Object {
 	}
 	object := Object{
 		"mode":   "enforce",
-		"stage":  "request",
+		"stage":  stage,
 		"domain": domain,
 		"routes": []string{"/chat/completions"},
 		"identity": Object{

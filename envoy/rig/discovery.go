@@ -15,7 +15,8 @@ import (
 // An Object is a JSON object of Envoy's configuration.
 type Object = map[string]any
 
-const updateTimeout = 20 * time.Second
+// updateTimeout leaves time for V8 to compile the module on a busy machine.
+const updateTimeout = time.Minute
 
 // ErrUpdateRejected says that Envoy refused a listener or cluster; what it had before is still in force.
 var ErrUpdateRejected = errors.New("Envoy rejected the update")

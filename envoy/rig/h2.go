@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"testing"
@@ -73,7 +74,11 @@ func (p *Pending) stream(ctx context.Context, h *H2, c Call) error {
 }
 
 func (c Call) http2(ctx context.Context, port int) (*http.Request, error) {
-	request, err := http.NewRequestWithContext(ctx, c.method(), fmt.Sprintf("http://127.0.0.1:%d%s", port, c.target()), bytes.NewReader(c.Body))
+	body := io.Reader(bytes.NewReader(c.Body))
+	if c.Stream != nil {
+		body = c.Stream
+	}
+	request, err := http.NewRequestWithContext(ctx, c.method(), fmt.Sprintf("http://127.0.0.1:%d%s", port, c.target()), body)
 	if err != nil {
 		return nil, err
 	}

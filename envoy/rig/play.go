@@ -3,6 +3,7 @@ package rig
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"time"
 )
@@ -16,11 +17,21 @@ func (u *Upstream) play(w http.ResponseWriter, r *http.Request, s Script, body [
 	if s.Cut {
 		return EndingReset
 	}
+	if s.Upgrade {
+		return upgrade(w, r)
+	}
+	if s.Interim != 0 {
+		w.WriteHeader(s.Interim)
+	}
 	writeHead(w, s)
 	if s.streams() {
 		return u.stream(ctx, w, s)
 	}
-	if !s.NoBody && r.Method != http.MethodHead && s.status() != http.StatusNoContent && s.status() != http.StatusNotModified {
+	switch {
+	case s.NoBody || r.Method == http.MethodHead || s.status() == http.StatusNoContent || s.status() == http.StatusNotModified:
+	case s.Body != "":
+		io.WriteString(w, s.Body)
+	default:
 		fmt.Fprintf(w, `{"path":%q,"body":%d}`, r.URL.Path, len(body))
 	}
 	return EndingComplete
@@ -34,6 +45,7 @@ func writeHead(w http.ResponseWriter, s Script) {
 		w.Header().Add("Trailer", name)
 	}
 	switch {
+	case s.Headers["content-type"] != "":
 	case s.streams():
 		w.Header().Set("Content-Type", "text/event-stream")
 	case !s.NoBody:
@@ -45,8 +57,8 @@ func writeHead(w http.ResponseWriter, s Script) {
 func (u *Upstream) stream(ctx context.Context, w http.ResponseWriter, s Script) Ending {
 	flush := http.NewResponseController(w).Flush
 	flush()
-	for i := range s.Chunks {
-		if fmt.Fprintf(w, "data: %d\n\n", i); flush() != nil || !wait(ctx, s.Gap) {
+	for _, event := range s.events() {
+		if fmt.Fprintf(w, "%s\n\n", event); flush() != nil || !wait(ctx, s.Gap) {
 			return EndingCancelled
 		}
 	}
@@ -91,4 +103,16 @@ func wait(ctx context.Context, d time.Duration) bool {
 	case <-ctx.Done():
 		return false
 	}
+}
+
+// upgrade accepts the protocol that the request asks for, and sends back whatever comes.
+func upgrade(w http.ResponseWriter, r *http.Request) Ending {
+	conn, in, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return EndingReset
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: %s\r\n\r\n", r.Header.Get("Upgrade"))
+	io.Copy(conn, in)
+	return EndingCancelled
 }

@@ -17,7 +17,8 @@ var ErrCut = errors.New("the reply was cut")
 
 // A Reply is what a client got.
 type Reply struct {
-	Status  int // 0: nothing came
+	Status  int   // 0: nothing came
+	Interim []int // the interim statuses (1xx) before it
 	Head    []string
 	Header  http.Header
 	Body    []byte
@@ -42,7 +43,7 @@ func (r *Reply) String() string {
 	return text
 }
 
-// readHead reads a final status line and the headers; interim replies (1xx) are passed over. Names are kept as sent in Head.
+// readHead reads a final status line and the headers; interim replies are noted. Names are kept as sent in Head.
 func (r *Reply) readHead(in *bufio.Reader) error {
 	for {
 		line, err := in.ReadString('\n')
@@ -61,7 +62,9 @@ func (r *Reply) readHead(in *bufio.Reader) error {
 		if err != nil {
 			return err
 		}
-		if status >= 200 {
+		if status < 200 && status != http.StatusSwitchingProtocols {
+			r.Interim = append(r.Interim, status)
+		} else {
 			r.First, r.Status, r.Head, r.Header = time.Now(), status, head, header
 			return nil
 		}
@@ -91,7 +94,7 @@ func readFields(in *bufio.Reader) ([]string, http.Header, error) {
 
 // body returns what to read the body from; nil if there is none.
 func (r *Reply) body(in *bufio.Reader, method string) io.Reader {
-	if method == http.MethodHead || r.Status == http.StatusNoContent || r.Status == http.StatusNotModified {
+	if method == http.MethodHead || r.Status == http.StatusSwitchingProtocols || r.Status == http.StatusNoContent || r.Status == http.StatusNotModified {
 		return nil
 	}
 	if r.chunked() {

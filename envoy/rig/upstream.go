@@ -46,6 +46,8 @@ type Upstream struct {
 	seen      []*Seen
 	active    map[*Seen]*peer
 	gates     map[string]chan struct{}
+	overrides map[string]Script
+	turns     map[string]int // of the scripts that have Tries, how many have come
 	peak      int
 	peakBy    map[string]int
 	server    *http.Server
@@ -73,6 +75,8 @@ func LaunchUpstream() (*Upstream, error) {
 		keyHeader: "x-model",
 		active:    map[*Seen]*peer{},
 		gates:     map[string]chan struct{}{},
+		overrides: map[string]Script{},
+		turns:     map[string]int{},
 		peakBy:    map[string]int{},
 	}
 	protocols := new(http.Protocols)
@@ -121,6 +125,14 @@ func (u *Upstream) gate(name string) chan struct{} {
 		u.gates[name] = make(chan struct{})
 	}
 	return u.gates[name]
+}
+
+// Override makes the requests with this id do something else here than their script says.
+func (u *Upstream) Override(id string, s Script) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	s.ID = id
+	u.overrides[id] = s
 }
 
 // Peak is the largest number of requests that ran at once since the start or ResetPeak.
@@ -175,6 +187,17 @@ func (u *Upstream) Request(id string) (seen Seen, ok bool) {
 	return Seen{}, false
 }
 
+// Tries returns the requests with this id in order of arrival: the tries of one call.
+func (u *Upstream) Tries(id string) []Seen {
+	var tries []Seen
+	for _, s := range u.Requests() {
+		if s.ID == id {
+			tries = append(tries, s)
+		}
+	}
+	return tries
+}
+
 // Saw says whether a request with this id has come.
 func (u *Upstream) Saw(id string) bool {
 	_, ok := u.Request(id)
@@ -209,30 +232,40 @@ func (u *Upstream) serve(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "rig: unreadable script: "+err.Error(), http.StatusTeapot)
 		return
 	}
-	seen := u.begin(r, script)
+	seen, script := u.begin(r, script)
 	ending := EndingCancelled
 	defer func() { u.end(seen, ending) }()
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		return
+	var body []byte
+	if !script.Early && !script.Upgrade {
+		if body, err = io.ReadAll(r.Body); err != nil {
+			return
+		}
+		u.keepBody(seen, body)
 	}
-	u.keepBody(seen, body)
 	ending = u.play(w, r, script, body)
 	if ending == EndingReset {
 		panic(http.ErrAbortHandler) // net/http closes the connection, or resets the h2 stream
 	}
 }
 
-func (u *Upstream) begin(r *http.Request, script Script) *Seen {
+// begin records a request, and says what it is to do here and now.
+func (u *Upstream) begin(r *http.Request, script Script) (*Seen, Script) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	if other, ok := u.overrides[script.ID]; ok {
+		script = other
+	}
+	if len(script.Tries) > 0 {
+		u.turns[script.ID]++
+		script = script.turn(u.turns[script.ID] - 1)
+	}
 	seen := &Seen{ID: script.ID, Key: r.Header.Get(u.keyHeader), Method: r.Method, Host: r.Host, URI: r.RequestURI, Proto: r.Proto,
 		Header: r.Header.Clone(), Start: time.Now()}
 	conn, _ := r.Context().Value(connKey{}).(net.Conn)
 	u.seen = append(u.seen, seen)
 	u.active[seen] = &peer{conn: conn, gone: r.Context().Done(), shared: r.ProtoMajor == 2}
 	u.raisePeaks(seen.Key)
-	return seen
+	return seen, script
 }
 
 // raisePeaks counts a request only while its connection is open at Envoy's end: Envoy closes it and grants the permit to
