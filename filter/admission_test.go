@@ -363,3 +363,12 @@ func TestAccessLogIsTold(t *testing.T) {
 	g.host.Drain()
 	require.JSONEq(t, `{"outcome":"admitted","pool":"model","wait_ms":250,"attempts":1}`, told(w))
 }
+
+func TestUpstreamCannotSpeakForHeadgate(t *testing.T) {
+	g := start(t, 1, config(pool("model", 1)))
+	s := g.sendModel(0, "m")
+	s.ResponseHeaders(wasmtest.ResponseHeaders(200, "x-headgate-reason", "SPOOF", "x-headgate-pool", "p", "x-other", "1"), false)
+	h := s.Received().Headers
+	require.False(t, h.Has("x-headgate-reason") || h.Has("x-headgate-pool"))
+	require.True(t, h.Has("x-other"))
+}

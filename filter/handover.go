@@ -75,4 +75,7 @@ func (s *stream) inherit() {
 		b = b[n:]
 	}
 	s.inherited, s.deadline = inheritedGoverned, int64(deadline)
+	if n, status := abi.Property("upstream\x00request_attempt_count"); status == abi.StatusOK && len(n) == 8 {
+		s.attempt = int64(n[0]) | int64(n[1])<<8
+	}
 }

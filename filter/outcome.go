@@ -24,15 +24,20 @@ func (s *stream) OnHttpResponseHeaders(int, bool) types.Action {
 		return types.ActionContinue
 	}
 	headers, _ := abi.ResponseHeaders()
-	c := headers.Cursor()
-	for c.Next() {
-		if view(c.Name) == ":status" {
+	forged := s.plugin.reads.own[:0]
+	for c := headers.Cursor(); c.Next(); {
+		switch {
+		case view(c.Name) == ":status":
 			s.answer.status = decimal(c.Value)
-			break
+		case hasPrefix(c.Name, ownPrefix):
+			forged = append(forged, string(c.Name))
 		}
 	}
 	if s.answer.status >= 400 {
 		s.readFailure(headers)
+	}
+	for _, name := range forged { // an upstream can't speak for Headgate
+		abi.RemoveResponseHeader(name)
 	}
 	s.reportProbe()
 	return types.ActionContinue

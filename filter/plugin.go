@@ -120,7 +120,7 @@ func newPool(cfg *admission.Config, c *admission.Pool) *pool {
 		o.other.limit = limit
 	}
 	o.only = &key{pool: o, name: c.Name, limit: c.Limit, data: o.prefix + "only", fixed: true}
-	o.admittedAtOnce = appendOutcome(nil, "admitted", c.Name, 0)
+	o.admittedAtOnce = appendOutcome(nil, "admitted", c.Name, 0, 1)
 	return o
 }
 

@@ -113,17 +113,18 @@ func (s *stream) announce() {
 // publish puts the decision where the host's access log can print it: filter state wasm.headgate, a JSON object.
 func (s *stream) publish(outcome, pool string) {
 	p := s.plugin
-	if s.waited < millisecond && s.refusal.reason == reasonNone && s.at != nil {
+	if s.waited < millisecond && s.refusal.reason == reasonNone && s.at != nil && s.attempt <= 1 {
 		abi.SetProperty("headgate", s.at.pool.admittedAtOnce)
 		return
 	}
-	p.out = appendOutcome(p.out[:0], outcome, pool, s.waited/millisecond)
+	p.out = appendOutcome(p.out[:0], outcome, pool, s.waited/millisecond, max(s.attempt, 1))
 	abi.SetProperty("headgate", p.out)
 }
 
-func appendOutcome(b []byte, outcome, pool string, waitMillis int64) []byte {
+func appendOutcome(b []byte, outcome, pool string, waitMillis, attempts int64) []byte {
 	b = append(append(b, `{"outcome":"`...), outcome...)
 	b = append(append(b, `","pool":"`...), pool...)
 	b = strconv.AppendInt(append(b, `","wait_ms":`...), waitMillis, 10)
-	return append(b, `,"attempts":1}`...)
+	b = strconv.AppendInt(append(b, `,"attempts":`...), attempts, 10)
+	return append(b, '}')
 }

@@ -694,3 +694,12 @@ func TestAttemptsOwnDeadlineHeaderIsLeftAloneWithoutADeadline(t *testing.T) {
 	a := g.call(0, "a", "x-request-timeout-ms", "7000")
 	require.Equal(t, "7000", a.try().Forwarded().Headers.Get("x-request-timeout-ms"))
 }
+
+func TestAccessLogIsToldWhichTryItWas(t *testing.T) {
+	g := startStages(t, 1, twoPools(1, 1))
+	c := g.call(0, "a")
+	c.Request().SetProperty(2, "upstream", "request_attempt_count")
+	c.try()
+	told, _ := c.Request().FilterState("headgate")
+	require.JSONEq(t, `{"outcome":"admitted","pool":"model","wait_ms":0,"attempts":2}`, string(told))
+}

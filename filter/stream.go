@@ -31,6 +31,7 @@ type stream struct {
 	hash      uint64 // of the tenant's name
 	grpc      bool
 	inherited inheritance
+	attempt   int64 // which try of its invocation it is, from 1; 0: no attempt
 	deadline  int64 // monotonic nanoseconds; 0: none
 	arrived   int64
 	deadlines []deadlineHeader

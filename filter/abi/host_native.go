@@ -89,6 +89,11 @@ func RemoveRequestHeader(name string) Status {
 	return status(proxywasm.RemoveHttpRequestHeader(name))
 }
 
+// RemoveResponseHeader removes a response header.
+func RemoveResponseHeader(name string) Status {
+	return status(proxywasm.RemoveHttpResponseHeader(name))
+}
+
 // PluginConfiguration reads the plugin's configuration.
 func PluginConfiguration() ([]byte, Status) {
 	b, err := proxywasm.GetPluginConfiguration()

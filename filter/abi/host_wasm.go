@@ -196,6 +196,12 @@ func RemoveRequestHeader(name string) Status {
 	return Status(proxyRemoveHeaderMapValue(0, p, n))
 }
 
+// RemoveResponseHeader removes a response header.
+func RemoveResponseHeader(name string) Status {
+	p, n := str(name)
+	return Status(proxyRemoveHeaderMapValue(2, p, n))
+}
+
 // PluginConfiguration reads the plugin's configuration; only in OnPluginStart.
 func PluginConfiguration() ([]byte, Status) {
 	ptr, size := out()
