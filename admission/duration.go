@@ -1,18 +1,16 @@
 package admission
 
-import (
-	"strconv"
-)
+import "strconv"
 
 const maxDuration = Duration(1<<63 - 1)
 
-// The units of Go's duration syntax, each name before the names that it begins with.
+// The units of Go's duration syntax from the largest. A name comes after those that it begins with.
 var durationUnits = [...]struct {
 	name string
 	unit Duration
 }{
-	{"ns", 1}, {"us", Microsecond}, {"µs", Microsecond}, {"μs", Microsecond}, {"ms", Millisecond},
-	{"s", Second}, {"m", Minute}, {"h", Hour},
+	{"h", Hour}, {"m", Minute}, {"s", Second}, {"ms", Millisecond},
+	{"us", Microsecond}, {"µs", Microsecond}, {"μs", Microsecond}, {"ns", 1},
 }
 
 // The outcomes of parseDuration.
@@ -25,70 +23,47 @@ const (
 	durationHuge                     // a duration that no Duration can hold
 )
 
-// parseDuration reads Go's duration syntax, e.g. "1h30m", "1.5s", "250ms", "0". A plus sign is refused.
-func parseDuration(s string) (Duration, durationProblem) {
-	rest, negative := cutPrefix(s, "-")
-	if rest == "0" {
+// parseDuration reads Go's duration syntax, e.g. "1h30m", "1.5s", "250ms", "0": numbers with their units, which it adds
+// up. A plus sign is refused.
+func parseDuration(s string) (total Duration, problem durationProblem) {
+	s, minus := cutPrefix(s, "-")
+	if s == "0" {
 		return 0, durationFine
 	}
-	total, problem := parseDurationParts(rest)
-	if negative && problem != durationNone && (problem == durationHuge || total > 0) {
-		return 0, durationNegative
-	}
-	return total, problem
-}
-
-// parseDurationParts reads one or more numbers with their units and adds them up.
-func parseDurationParts(s string) (total Duration, problem durationProblem) {
 	if s == "" {
 		return 0, durationNone
 	}
 	for s != "" {
-		d, rest, p := parseDurationPart(s)
-		if p == durationNone {
+		var whole, fraction string
+		if whole, s = cutDigits(s); hasPrefix(s, ".") {
+			fraction, s = cutDigits(s[1:])
+		}
+		unit, length := Duration(0), 0
+		for i := range durationUnits {
+			if u := &durationUnits[i]; hasPrefix(s, u.name) {
+				unit, length = u.unit, len(u.name)
+			}
+		}
+		s = s[length:]
+		if unit == 0 || whole == "" && fraction == "" {
 			return 0, durationNone
 		}
-		if p == durationHuge || total > maxDuration-d {
-			problem, d = durationHuge, 0 // what follows may still be no duration
+		n, ok := parseDigits(whole, maxDuration/unit)
+		part := fractionOf(fraction, unit)
+		if !ok || n*unit > maxDuration-part || total > maxDuration-part-n*unit {
+			problem = durationHuge // what follows may still be no duration
+			total = 0
+			continue
 		}
-		total, s = total+d, rest
+		total += n*unit + part
+	}
+	if minus && (problem == durationHuge || total > 0) {
+		return 0, durationNegative
 	}
 	if problem != durationFine {
-		return 0, problem
+		total = 0
 	}
-	return total, durationFine
-}
-
-// parseDurationPart reads one number and its unit off the front of s.
-func parseDurationPart(s string) (d Duration, rest string, problem durationProblem) {
-	whole, s := cutDigits(s)
-	fraction := ""
-	if hasPrefix(s, ".") {
-		fraction, s = cutDigits(s[1:])
-	}
-	if whole+fraction == "" {
-		return 0, "", durationNone
-	}
-	for _, u := range durationUnits {
-		if rest, ok := cutPrefix(s, u.name); ok {
-			d, problem = scaleDuration(whole, fraction, u.unit)
-			return d, rest, problem
-		}
-	}
-	return 0, "", durationNone
-}
-
-// scaleDuration is (whole + 0.fraction) * unit, rounded down to a nanosecond.
-func scaleDuration(whole, fraction string, unit Duration) (Duration, durationProblem) {
-	n, ok := parseDigits(whole, maxDuration/unit)
-	if !ok {
-		return 0, durationHuge
-	}
-	part := fractionOf(fraction, unit)
-	if n*unit > maxDuration-part {
-		return 0, durationHuge
-	}
-	return n*unit + part, durationFine
+	return total, problem
 }
 
 // fractionOf is 0.digits * unit, rounded down. Horner's rule from the last digit: rounding each step down rounds the
@@ -101,6 +76,8 @@ func fractionOf(digits string, unit Duration) (d Duration) {
 }
 
 // cutDigits splits s after its leading ASCII digits.
+//
+//go:noinline
 func cutDigits(s string) (digits, rest string) {
 	n := 0
 	for n < len(s) && isDigit(s[n]) {
@@ -122,52 +99,33 @@ func parseDigits(digits string, most Duration) (n Duration, ok bool) {
 }
 
 // String is d as configuration writes it, shortest form: "1h30m", "5s", "1.5s", "250ms", "0s". Parsing it gives d back.
-func (d Duration) String() string { return string(appendDuration(nil, d)) }
+func (d Duration) String() string { return durationText(d) }
 
-func appendDuration(dst []byte, d Duration) []byte {
+// durationText writes less than a minute in the largest unit that leaves a whole part.
+func durationText(d Duration) string {
 	rest := uint64(d)
+	var b []byte
 	if d < 0 {
-		dst, rest = append(dst, '-'), -rest
+		b, rest = put(b, "-"), -rest
 	}
 	if rest == 0 {
-		return append(dst, "0s"...)
+		return "0s"
 	}
-	for _, u := range [...]struct {
-		name string
-		unit uint64
-	}{{"h", uint64(Hour)}, {"m", uint64(Minute)}} {
-		if rest >= u.unit {
-			dst = append(strconv.AppendUint(dst, rest/u.unit, 10), u.name...)
-			rest %= u.unit
+	for i := range durationUnits {
+		u := &durationUnits[i]
+		unit := uint64(u.unit)
+		if rest < unit {
+			continue
 		}
-	}
-	return appendSeconds(dst, rest)
-}
-
-// appendSeconds renders less than a minute in the largest unit that leaves a whole part; nothing for 0.
-func appendSeconds(dst []byte, nanos uint64) []byte {
-	for _, u := range [...]struct {
-		name string
-		unit uint64
-	}{{"s", uint64(Second)}, {"ms", uint64(Millisecond)}, {"us", uint64(Microsecond)}, {"ns", 1}} {
-		if nanos >= u.unit {
-			dst = strconv.AppendUint(dst, nanos/u.unit, 10)
-			dst = appendFraction(dst, nanos%u.unit, u.unit)
-			return append(dst, u.name...)
+		b = strconv.AppendUint(b, rest/unit, 10)
+		if rest %= unit; rest > 0 && u.unit <= Second {
+			b = put(b, ".")
+			for ; rest > 0; rest %= unit {
+				rest *= 10
+				b = strconv.AppendUint(b, rest/unit, 10)
+			}
 		}
+		b = put(b, u.name)
 	}
-	return dst
-}
-
-// appendFraction renders part/unit as a decimal fraction without trailing zeros; nothing for 0.
-func appendFraction(dst []byte, part, unit uint64) []byte {
-	if part > 0 {
-		dst = append(dst, '.')
-	}
-	for part > 0 {
-		part *= 10
-		dst = append(dst, '0'+byte(part/unit))
-		part %= unit
-	}
-	return dst
+	return string(b)
 }

@@ -13,7 +13,7 @@ var unbuilt = []struct {
 func (c *Config) refuseUnbuilt() error {
 	for _, u := range unbuilt {
 		if u.asked(c) {
-			return &ConfigError{Field: u.field, Problem: "is not built into this version yet"}
+			return refusal(u.field, "is not built into this version yet")
 		}
 	}
 	return nil

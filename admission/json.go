@@ -1,9 +1,6 @@
 package admission
 
-import (
-	"strconv"
-	"unicode/utf8"
-)
+import "unicode/utf8"
 
 // Bounds of a configuration's JSON text.
 const (
@@ -20,19 +17,22 @@ const (
 	jsonString
 	jsonArray
 	jsonObject
+	jsonMap // an object whose names are free: only check can tell
 )
 
-// A jsonValue is one parsed value. Numbers stay text, so that whoever knows the field judges them exactly.
-type jsonValue struct {
-	kind    jsonKind
-	text    string // a string's content; a number, bool or null as written
-	items   []*jsonValue
-	members []jsonMember
-}
+// A node is one value of the text, in a tree. Numbers stay text, so that whoever knows the field judges them exactly.
+type node struct {
+	kind jsonKind
+	name string // of a member
+	text string // a string's content; a number, bool or null as written
+	up   *node  // the array or object around it
+	kids *node  // its first element or member
+	next *node  // the element or member behind it
 
-type jsonMember struct {
-	name  string
-	value *jsonValue
+	// What check finds; see there.
+	known  bool
+	number int64
+	fields []field
 }
 
 // A jsonReader reads one RFC 8259 text, more strictly than most: no duplicate names, no invalid UTF-8, no lone
@@ -44,90 +44,91 @@ type jsonReader struct {
 }
 
 // parseJSON returns the one value that data holds. An error names the line and column, counted from 1 in characters.
-func parseJSON(data []byte) (*jsonValue, *ConfigError) {
+func parseJSON(data []byte) (*node, *ConfigError) {
+	root := &node{}
 	if len(data) > maxJSONBytes {
-		return &jsonValue{}, &ConfigError{Problem: "is longer than " + strconv.Itoa(maxJSONBytes) + " bytes"}
+		return root, refusal("", around("is longer than ", maxJSONBytes, " bytes"))
 	}
 	r := &jsonReader{text: string(data)}
-	v := r.value(1)
-	if c := r.next(); c != 0 || r.pos < len(r.text) {
+	r.value(root, 1)
+	if r.next(); r.pos < len(r.text) {
 		r.unexpected("the end")
 	}
-	return v, r.err
+	return root, r.err
 }
 
-func (r *jsonReader) value(depth int) *jsonValue {
-	c := r.next()
-	switch {
-	case depth > maxJSONDepth && (c == '{' || c == '['):
-		r.fail("is nested deeper than " + strconv.Itoa(maxJSONDepth))
-		return &jsonValue{}
-	case c == '{':
-		return r.object(depth)
-	case c == '[':
-		return r.array(depth)
+var jsonWords = [...]struct {
+	text string
+	kind jsonKind
+}{{"null", jsonNull}, {"true", jsonBool}, {"false", jsonBool}}
+
+func (r *jsonReader) value(n *node, depth int) {
+	text := ""
+	switch c := r.next(); {
+	case c == '{' || c == '[':
+		n.kind = jsonArray
+		if c == '{' {
+			n.kind = jsonObject
+		}
+		r.inside(n, c+2, depth) // '{' + 2 is '}', '[' + 2 is ']'
 	case c == '"':
-		return &jsonValue{kind: jsonString, text: r.string()}
+		n.kind = jsonString
+		text = r.string()
 	case c == '-' || isDigit(c):
-		return &jsonValue{kind: jsonNumber, text: r.number()}
+		n.kind = jsonNumber
+		text = r.number()
+	default:
+		for i := range jsonWords {
+			if w := &jsonWords[i]; hasPrefix(r.text[r.pos:], w.text) {
+				n.kind, text = w.kind, w.text
+			}
+		}
+		if r.pos += len(text); text == "" {
+			r.unexpected("a value")
+		}
 	}
-	return r.word()
+	n.text = text
 }
 
-func (r *jsonReader) object(depth int) *jsonValue {
-	v := &jsonValue{kind: jsonObject}
+// inside reads the elements or members of n up to its closing bracket.
+func (r *jsonReader) inside(n *node, closing byte, depth int) {
+	if depth > maxJSONDepth {
+		r.fail(around("is nested deeper than ", maxJSONDepth, ""))
+		return
+	}
+	r.pos++
+	if r.skip(closing) {
+		return
+	}
 	seen := map[string]bool{}
-	r.pos++
-	if r.skip('}') {
-		return v
+	for end := &n.kids; r.err == nil; {
+		kid := &node{up: n}
+		if n.kind == jsonObject {
+			r.name(kid, seen)
+		}
+		r.value(kid, depth+1)
+		*end, end = kid, &kid.next
+		if r.skip(closing) {
+			return
+		}
+		r.want(",")
 	}
-	for r.err == nil {
-		if r.next() != '"' {
-			r.unexpected(`a name in '"'`)
-			break
-		}
-		at := r.pos
-		name := r.string()
-		if seen[name] {
-			r.pos = at
-			r.fail("the name " + quoteValue(name) + " is there twice in one object")
-		}
-		seen[name] = true
-		r.want(':')
-		v.members = append(v.members, jsonMember{name, r.value(depth + 1)})
-		if r.skip('}') {
-			break
-		}
-		r.want(',')
-	}
-	return v
 }
 
-func (r *jsonReader) array(depth int) *jsonValue {
-	v := &jsonValue{kind: jsonArray}
-	r.pos++
-	if r.skip(']') {
-		return v
+// name reads a member's name and the colon behind it.
+func (r *jsonReader) name(n *node, seen map[string]bool) {
+	if r.next() != '"' {
+		r.unexpected(`a name in '"'`)
+		return
 	}
-	for r.err == nil {
-		v.items = append(v.items, r.value(depth+1))
-		if r.skip(']') {
-			break
-		}
-		r.want(',')
+	at := r.pos
+	n.name = r.string()
+	if seen[n.name] {
+		r.pos = at
+		r.fail("the name " + quoteValue(n.name) + " is there twice in one object")
 	}
-	return v
-}
-
-func (r *jsonReader) word() *jsonValue {
-	for _, w := range [...]jsonValue{{kind: jsonNull, text: "null"}, {kind: jsonBool, text: "true"}, {kind: jsonBool, text: "false"}} {
-		if hasPrefix(r.text[r.pos:], w.text) {
-			r.pos += len(w.text)
-			return &w
-		}
-	}
-	r.unexpected("a value")
-	return &jsonValue{}
+	seen[n.name] = true
+	r.want(":")
 }
 
 // number reads -?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)? and returns it as written.
@@ -144,53 +145,40 @@ func (r *jsonReader) number() string {
 		r.take("+-")
 		r.digits()
 	}
-	if r.err != nil {
-		return ""
-	}
 	return r.text[start:r.pos]
 }
 
 func (r *jsonReader) digits() {
-	if !isDigit(r.peek()) {
+	const digits = "0123456789"
+	if !r.take(digits) {
 		r.unexpected("a digit")
 	}
-	for isDigit(r.peek()) {
-		r.pos++
+	for r.take(digits) {
 	}
 }
 
 func (r *jsonReader) string() string {
 	r.pos++
-	start := r.pos
-	var out []byte // what came before start, once there was an escape
+	var out []byte
 	for r.err == nil {
-		switch c := r.peek(); {
+		rest := r.text[r.pos:]
+		c, n := firstRune(rest)
+		switch {
 		case c == '"':
-			s := r.text[start:r.pos]
 			r.pos++
-			return string(out) + s
+			return string(out)
 		case c == '\\':
-			out = append(out, r.text[start:r.pos]...)
 			out = r.escape(out)
-			start = r.pos
 		case c < ' ':
 			r.unexpected(`'"' or a character of a string`)
-		case c < utf8.RuneSelf:
-			r.pos++
+		case c == utf8.RuneError && n == 1:
+			r.fail("is not valid UTF-8")
 		default:
-			r.rune()
+			out = put(out, rest[:n])
+			r.pos += n
 		}
 	}
 	return ""
-}
-
-func (r *jsonReader) rune() {
-	c, n := utf8.DecodeRuneInString(r.text[r.pos:])
-	if c == utf8.RuneError && n == 1 {
-		r.fail("is not valid UTF-8")
-		return
-	}
-	r.pos += n
 }
 
 const (
@@ -203,26 +191,27 @@ func (r *jsonReader) escape(out []byte) []byte {
 	start := r.pos
 	r.pos++
 	c := r.peek()
+	u := rune(0)
 	if i := indexByte(jsonEscapes, c); i >= 0 {
 		r.pos++
-		return append(out, jsonUnescape[i])
-	}
-	if c != 'u' {
-		r.unexpected("an escape")
-		return out
-	}
-	u := r.unit()
-	if u>>10 == 0xD800>>10 && hasPrefix(r.text[r.pos:], `\u`) {
-		r.pos++
-		if low := r.unit(); low>>10 == 0xDC00>>10 {
-			return utf8.AppendRune(out, 0x10000+(u&0x3FF)<<10+low&0x3FF)
+		u = rune(jsonUnescape[i])
+	} else if c == 'u' {
+		u = r.unit()
+		if u>>10 == 0xD800>>10 && hasPrefix(r.text[r.pos:], `\u`) {
+			r.pos++
+			if low := r.unit(); low>>10 == 0xDC00>>10 {
+				u = 0x10000 + (u&0x3FF)<<10 + low&0x3FF
+			}
 		}
+		if u>>11 == 0xD800>>11 && r.err == nil {
+			r.pos = start
+			r.fail("holds half of a surrogate pair")
+		}
+	} else {
+		r.unexpected("an escape")
 	}
-	if u>>11 == 0xD800>>11 && r.err == nil {
-		r.pos = start
-		r.fail("holds half of a surrogate pair")
-	}
-	return utf8.AppendRune(out, u)
+	char := make([]byte, utf8.UTFMax)
+	return put(out, string(char[:utf8.EncodeRune(char, u)]))
 }
 
 // unit reads uXXXX.
@@ -247,6 +236,7 @@ func (r *jsonReader) next() byte {
 	return r.peek()
 }
 
+//go:noinline
 func (r *jsonReader) peek() byte {
 	if r.pos >= len(r.text) {
 		return 0
@@ -255,6 +245,8 @@ func (r *jsonReader) peek() byte {
 }
 
 // take steps over the next byte if it is one of set.
+//
+//go:noinline
 func (r *jsonReader) take(set string) bool {
 	if r.pos >= len(r.text) || indexByte(set, r.text[r.pos]) < 0 {
 		return false
@@ -271,17 +263,17 @@ func (r *jsonReader) skip(c byte) bool {
 	return true
 }
 
-func (r *jsonReader) want(c byte) {
-	if !r.skip(c) {
-		r.unexpected(quoteValue(string(rune(c))))
+func (r *jsonReader) want(c string) {
+	if r.next(); !r.take(c) {
+		r.unexpected(quoteValue(c))
 	}
 }
 
 func (r *jsonReader) unexpected(want string) {
 	got := "the text ends"
-	if r.pos < len(r.text) {
-		_, n := utf8.DecodeRuneInString(r.text[r.pos:])
-		got = quoteValue(r.text[r.pos:r.pos+n]) + " is not JSON here"
+	if rest := r.text[r.pos:]; rest != "" {
+		_, n := firstRune(rest)
+		got = quoteValue(rest[:n]) + " is not JSON here"
 	}
 	r.fail(got + " (want " + want + ")")
 }
@@ -290,11 +282,29 @@ func (r *jsonReader) fail(problem string) {
 	if r.err != nil {
 		return
 	}
-	before := r.text[:r.pos]
-	column := utf8.RuneCountInString(before[lastIndexByte(before, '\n')+1:]) + 1
-	place := "line " + strconv.Itoa(len(split(before, '\n'))) + ", column " + strconv.Itoa(column)
-	r.err = &ConfigError{Field: place, Problem: problem}
+	line, column := 1, 1
+	for _, c := range r.text[:r.pos] {
+		column++
+		if c == '\n' {
+			line, column = line+1, 1
+		}
+	}
+	r.err = refusal(around(around("line ", line, ", column "), column, ""), problem)
 	r.pos = len(r.text)
+}
+
+// firstRune is the first character of s and its length; utf8.RuneError and 1 where there is none. Package utf8's own
+// would be linked into the wasm module for this alone; the loop's is there anyway.
+//
+//go:noinline
+func firstRune(s string) (first rune, n int) {
+	for i, c := range s {
+		if i > 0 {
+			return first, i
+		}
+		first = c
+	}
+	return first, len(s)
 }
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }

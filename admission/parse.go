@@ -1,7 +1,5 @@
 package admission
 
-import "slices"
-
 // What a configuration may hold at most. A limit is checked against MaxLimit wherever it comes from.
 const (
 	MaxLimit     = 1_000_000 // limit and queue, in requests; also a route's :N and a live limit
@@ -19,20 +17,46 @@ const (
 	maxTextBytes = MaxValue // of a key value, a model name, a header's name, a pattern
 )
 
-// What the duration fields may hold. Below 1 ms only 0 is a duration here.
-var (
-	anySpan      = span{0, 24 * Hour}
-	positiveSpan = span{Millisecond, 24 * Hour}
-	leaseSpan    = span{Second, Hour}
-	holdSpan     = span{0, 10 * Minute}
+// What duration fields may hold. Below 1 ms only 0 is a duration here.
+const (
+	shortest = int64(Millisecond)
+	longest  = int64(24 * Hour)
 )
 
-// The words of a choice are in the order of its constants.
-var (
-	modeNames  = []string{"enforce", "shadow", "disabled"}
-	stageNames = []string{"request", "invocation", "attempt", "admin"}
-	errorNames = []string{"open", "closed"}
+// The fields of the configuration, and of its deadline.
+const (
+	rootMode = iota
+	rootStage
+	rootDomain
+	rootRoutes
+	rootIdentity
+	rootDeadline
+	rootMaxKeys
+	rootLease
+	rootOnError
+	rootPools
+	rootFields
 )
+
+var rootRules = [rootFields]rule{
+	rootMode:     {name: "mode", form: formChoice, words: []string{"enforce", "shadow", "disabled"}},
+	rootStage:    {name: "stage", form: formChoice, words: []string{"request", "invocation", "attempt", "admin"}},
+	rootDomain:   {name: "domain", form: formName, more: "_-."},
+	rootRoutes:   {name: "routes", form: formArray, most: maxRoutes, each: &rule{form: formText, then: (*Config).parseRoute}},
+	rootIdentity: {name: "identity", form: formObject, fields: identityRules},
+	rootDeadline: {name: "deadline", form: formObject, fields: deadlineRules, then: (*Config).parseDeadlineSource},
+	rootMaxKeys:  {name: "max_keys", form: formInteger, least: 1, most: maxKeysMost, absent: 1024},
+	rootLease:    {name: "lease", form: formDuration, least: int64(Second), most: int64(Hour), absent: int64(5 * Second)},
+	rootOnError:  {name: "on_error", form: formChoice, words: []string{"open", "closed"}},
+	rootPools:    {name: "pools", form: formArray, need: true, least: 1, most: maxPools, each: &poolRule},
+}
+
+var deadlineRules = []rule{
+	{name: "headers", form: formArray, most: maxHeaders, each: &rule{form: formHeader, once: true}},
+	{name: "default", form: formDuration, most: longest},
+}
+
+var textRule = rule{form: formText}
 
 // ParseConfig reads a plugin configuration: strict JSON of at most 1 MiB, as docs/configuration.md describes it. Absent
 // fields have their defaults. A refusal is a *ConfigError about the first problem; no part of the configuration is
@@ -50,54 +74,39 @@ func ParseConfig(data []byte) (*Config, error) {
 
 // parse is ParseConfig without the refusal of features that are not built yet. Its error is nil or a ConfigError.
 func parse(data []byte) (*Config, error) {
-	v, err := parseJSON(data)
+	c := &Config{Domain: "default"}
+	rules := rootRules
+	root, err := parseJSON(data)
+	if err == nil {
+		if stage := root.member("stage"); stage != nil && stage.text == "admin" {
+			rules[rootPools].need, rules[rootPools].least = false, 0
+		}
+		err = c.check(root, &rule{form: formObject, fields: rules[:]}, 0, 0)
+	}
+	if err == nil {
+		err = c.limitRoutes()
+	}
 	if err != nil {
 		return nil, err
 	}
-	found := &problems{}
-	c := parseRoot((&field{value: v, problems: found}).object())
-	if found.first != nil {
-		return nil, found.first
+	f := root.fields[:rootFields]
+	c.Mode = Mode(f[rootMode].number)
+	c.Stage = Stage(f[rootStage].number)
+	if domain := f[rootDomain].node; domain != nil {
+		c.Domain = domain.text
 	}
+	c.MaxKeys = int(f[rootMaxKeys].number)
+	c.Lease = Duration(f[rootLease].number)
+	c.OnError = OnError(f[rootOnError].number)
 	return c, nil
 }
 
-func parseRoot(o *object) *Config {
-	c := &Config{Domain: "default", MaxKeys: 1024, Lease: 5 * Second}
-	choose(o, "mode", modeNames, &c.Mode)
-	choose(o, "stage", stageNames, &c.Stage)
-	if f, ok := o.get("domain"); ok {
-		c.Domain, _ = f.name("_-.")
+func (c *Config) parseDeadlineSource(n *node) *ConfigError {
+	f := n.fields[:2]
+	headers := f[0].node.texts()
+	for i := range headers {
+		headers[i] = otherCase(headers[i], 'A')
 	}
-	if f, ok := o.get("routes"); ok {
-		c.Routes = parseRoutes(f)
-	}
-	if f, ok := o.get("identity"); ok {
-		c.Identity = parseIdentity(f.object())
-	}
-	if f, ok := o.get("deadline"); ok {
-		c.Deadline = parseDeadlineSource(f.object())
-	}
-	o.integer("max_keys", 1, maxKeysMost, &c.MaxKeys)
-	o.duration("lease", leaseSpan, &c.Lease)
-	choose(o, "on_error", errorNames, &c.OnError)
-	parsePools(o, c)
-	c.limitRoutes(o)
-	o.done()
-	return c
-}
-
-func parseDeadlineSource(o *object) (d Deadline) {
-	if f, ok := o.get("headers"); ok {
-		for _, e := range f.array(0, maxHeaders) {
-			name, ok := e.header()
-			if ok && slices.Contains(d.Headers, name) {
-				e.refuse("is there twice")
-			}
-			d.Headers = append(d.Headers, name)
-		}
-	}
-	o.duration("default", anySpan, &d.Default)
-	o.done()
-	return d
+	c.Deadline = Deadline{headers, Duration(f[1].number)}
+	return nil
 }

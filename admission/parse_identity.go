@@ -1,144 +1,170 @@
 package admission
 
-var certificateNames = []string{"uri_san", "dns_san", "subject"}
-
-// A sourceReader knows one kind of source: its field, and how to read it.
-type sourceReader struct {
-	name string
-	kind SourceKind
-	read func(o *object, f field, d Dimension, s *Source)
+var identityRules = []rule{
+	{name: "tenant", form: formArray, most: maxSources, each: &sourceRule},
+	{name: "model", form: formArray, most: maxSources, each: &sourceRule},
+	{name: "class", form: formArray, most: maxSources, each: &sourceRule},
+	{name: "aliases", form: formMap, each: &textRule, then: (*Config).parseAliases},
 }
 
-var sourceReaders = [...]sourceReader{
-	{"header", SourceHeader, readHeader},
-	{"metadata", SourceMetadata, readMetadata},
-	{"peer_certificate", SourcePeerCertificate, readCertificate},
-	{"filter_state", SourceFilterState, readText},
-	{"json_body", SourceJSONBody, readBody},
-	{"path", SourcePath, readPath},
-	{"cluster", SourceCluster, readCluster},
-	{"value", SourceValue, readText},
+// The fields of a source.
+const (
+	sourceHeader = iota
+	sourceHeaderTrusted
+	sourceMetadata
+	sourcePeerCertificate
+	sourceFilterState
+	sourceJSONBody
+	sourceMaxBytes
+	sourcePath
+	sourcePathTrusted
+	sourceCluster
+	sourceValue
+)
+
+// sourceKinds has the kinds whose field is there to say so; what only comes with another field is no kind.
+var sourceKinds = [...]struct {
+	field int
+	kind  SourceKind
+}{
+	{sourceHeader, SourceHeader}, {sourceMetadata, SourceMetadata}, {sourcePeerCertificate, SourcePeerCertificate},
+	{sourceFilterState, SourceFilterState}, {sourceJSONBody, SourceJSONBody}, {sourcePath, SourcePath},
+	{sourceCluster, SourceCluster}, {sourceValue, SourceValue},
 }
 
-func parseIdentity(o *object) (i Identity) {
-	i.Tenant = parseSources(o, DimensionTenant)
-	i.Model = parseSources(o, DimensionModel)
-	i.Class = parseSources(o, DimensionClass)
-	if f, ok := o.get("aliases"); ok {
-		i.Aliases = parseAliases(f)
-	}
-	o.done()
-	return i
+var sourceRule = rule{form: formObject, fields: sourceRules, then: (*Config).parseSource}
+
+var sourceRules = []rule{
+	sourceHeader:          {name: "header", form: formHeader, then: (*Config).checkSource},
+	sourceHeaderTrusted:   {name: "trusted", when: "header"},
+	sourceMetadata:        {name: "metadata", form: formArray, least: 1, most: 1 + maxMetadata, each: &textRule, then: (*Config).checkSource},
+	sourcePeerCertificate: {name: "peer_certificate", form: formChoice, words: []string{"uri_san", "dns_san", "subject"}},
+	sourceFilterState:     {name: "filter_state", form: formText},
+	sourceJSONBody:        {name: "json_body", form: formText, when: "model"},
+	sourceMaxBytes:        {name: "max_bytes", form: formInteger, when: "json_body", least: 1, most: maxBodyBytes, absent: 65536},
+	sourcePath:            {name: "path", then: (*Config).checkSource},
+	sourcePathTrusted:     {name: "trusted", when: "path"},
+	sourceCluster:         {name: "cluster", form: formBoolean, then: (*Config).checkSource},
+	sourceValue:           {name: "value", form: formText},
 }
 
-func parseSources(o *object, d Dimension) (sources []Source) {
-	f, ok := o.get(dimensionNames[d])
-	if !ok {
-		return nil
-	}
-	for _, e := range f.array(0, maxSources) {
-		sources = append(sources, parseSource(e.object(), d))
-	}
-	return sources
+var (
+	trustedRule = rule{form: formBoolean}
+	pathRule    = rule{form: formText, then: (*Config).checkPath}
+)
+
+// dimensionOf is the name of the dimension that a field of a source, n, is for.
+//
+//go:noinline
+func dimensionOf(n *node) string { return n.up.up.name }
+
+// cutTemplate is what surrounds the placeholder in a path template.
+func cutTemplate(n *node) (prefix, placeholder, suffix string, found bool) {
+	placeholder = "{" + dimensionOf(n) + "}"
+	prefix, suffix, found = cut(n.text, placeholder)
+	return prefix, placeholder, suffix, found
 }
 
-// parseSource reads a source, which has the field of exactly one kind.
-func parseSource(o *object, d Dimension) (s Source) {
-	var kinds []string
-	for _, r := range sourceReaders {
-		if r.kind == SourceJSONBody && d != DimensionModel {
-			continue
+// checkSource looks further at a field of a source.
+func (c *Config) checkSource(n *node) *ConfigError {
+	if n.name == "header" || n.name == "path" {
+		// What clients choose is no tenant or class, unless the operator vouches for it.
+		trusted := n.up.member("trusted")
+		if trusted != nil {
+			if err := c.check(trusted, &trustedRule, 0, 0); err != nil {
+				return err
+			}
 		}
-		if f, ok := o.get(r.name); ok {
-			kinds = append(kinds, r.name)
-			s = Source{Kind: r.kind}
-			r.read(o, f, d, &s)
+		if dimensionOf(n) != "model" && (trusted == nil || trusted.number == 0) {
+			return n.refuse(`needs "trusted": true beside it, the operator's word that no client can choose it`)
 		}
 	}
-	o.done()
-	if len(kinds) != 1 && !o.broken {
-		o.fail("names " + countKinds(kinds) + " (want exactly one)")
+	switch n.name {
+	case "path":
+		return c.check(n, &pathRule, 0, 0)
+	case "metadata":
+		if n.count() == 1 {
+			return n.fail("has 1 element (want a namespace and at least one key)")
+		}
+	case "cluster":
+		if n.number == 0 {
+			return n.refuse("means nothing (want true, or no such source)")
+		}
 	}
-	return s
+	return nil
 }
 
-func countKinds(kinds []string) string {
-	if len(kinds) == 0 {
-		return "no kind of source"
+// checkPath looks further at the text of a path template.
+func (*Config) checkPath(n *node) *ConfigError {
+	prefix, placeholder, suffix, found := cutTemplate(n)
+	around := prefix + suffix
+	for i := range len(around) {
+		if indexByte("{}*", around[i]) >= 0 {
+			found = false
+		}
 	}
-	return "several kinds of source: " + join(kinds, ", ")
-}
-
-func readHeader(o *object, f field, d Dimension, s *Source) {
-	s.Name, _ = f.header()
-	readTrust(o, f, d)
-}
-
-// readTrust refuses what clients choose as a tenant or class, unless the operator vouches for it.
-func readTrust(o *object, f field, d Dimension) {
-	trusted := false
-	if t, ok := o.get("trusted"); ok {
-		trusted, _ = t.boolean()
+	if !found {
+		example := placeholder + `, e.g. "/deployments/` + placeholder
+		return n.refuse("is not a path template (want exactly one " + example + `/")`)
 	}
-	if !trusted && d != DimensionModel {
-		f.refuse(`needs "trusted": true beside it, the operator's word that no client can choose it`)
+	if _, problem := cutPattern(prefix + "x" + withoutSlashAtEnd(suffix)); problem != "" {
+		return n.refuse(problem)
 	}
+	return nil
 }
 
-func readMetadata(_ *object, f field, _ Dimension, s *Source) {
-	if s.Path = parseTexts(f, 1+maxMetadata); len(s.Path) == 1 {
-		f.fail("has 1 element (want a namespace and at least one key)")
+// parseSource stores a source, which has the field of exactly one kind.
+func (c *Config) parseSource(n *node) *ConfigError {
+	s := Source{MaxBytes: int(n.fields[sourceMaxBytes].number)}
+	var found *node
+	kinds, count := "", 0
+	for i := range sourceKinds {
+		k := &sourceKinds[i]
+		if f := n.fields[k.field].node; f != nil {
+			kinds = listed(kinds, f.name)
+			count++
+			s.Kind, found = k.kind, f
+		}
 	}
-}
-
-func readCertificate(_ *object, f field, _ Dimension, s *Source) {
-	if i, ok := f.choice(certificateNames); ok {
-		s.Name = certificateNames[i]
+	if count == 0 {
+		return n.fail("names no kind of source (want exactly one)")
 	}
-}
-
-func readText(_ *object, f field, _ Dimension, s *Source) { s.Name, _ = f.text() }
-
-func readBody(o *object, f field, _ Dimension, s *Source) {
-	s.Name, _ = f.text()
-	s.MaxBytes = 65536
-	o.integer("max_bytes", 1, maxBodyBytes, &s.MaxBytes)
-}
-
-func readCluster(_ *object, f field, _ Dimension, _ *Source) {
-	if yes, ok := f.boolean(); ok && !yes {
-		f.refuse("means nothing (want true, or no such source)")
+	if count > 1 {
+		return n.fail("names several kinds of source: " + kinds + " (want exactly one)")
 	}
-}
-
-func readPath(o *object, f field, d Dimension, s *Source) {
-	readTrust(o, f, d)
-	template, ok := f.text()
-	placeholder := "{" + dimensionNames[d] + "}"
-	prefix, suffix, found := cut(template, placeholder)
-	switch {
-	case !ok:
-	case !found || containsAny(prefix+suffix, "{}*"):
-		f.refuse("is not a path template (want exactly one " + placeholder + `, e.g. "/deployments/` + placeholder + `/")`)
+	switch s.Kind {
+	case SourceHeader:
+		s.Name = otherCase(found.text, 'A')
+	case SourceMetadata:
+		s.Path = found.texts()
+	case SourcePath:
+		s.Prefix, _, s.Suffix, _ = cutTemplate(found)
+	case SourceCluster:
 	default:
-		if problem := checkPattern(prefix + "x" + withoutSlashAtEnd(suffix)); problem != "" {
-			f.refuse(problem)
-		}
+		s.Name = found.text
 	}
-	s.Prefix, s.Suffix = prefix, suffix
+	list := &c.Identity.Class
+	switch dimensionOf(found) {
+	case "tenant":
+		list = &c.Identity.Tenant
+	case "model":
+		list = &c.Identity.Model
+	}
+	*list = append(*list, s)
+	return nil
 }
 
-// parseAliases reads model names and what they count as. One step only: a target that is an alias itself is refused.
-func parseAliases(f field) map[string]string {
+// parseAliases stores model names and what they count as. One step only: a target that is an alias itself is refused.
+func (c *Config) parseAliases(n *node) *ConfigError {
 	aliases := map[string]string{}
-	entries := f.entries()
-	for _, e := range entries {
-		aliases[e.name], _ = e.text()
+	for e := n.kids; e != nil; e = e.next {
+		aliases[e.name] = e.text
 	}
-	for _, e := range entries {
-		if _, chained := aliases[e.value.text]; chained {
-			e.refuse("is an alias itself (want the name that counts in the end)")
+	for e := n.kids; e != nil; e = e.next {
+		if aliases[e.text] != "" {
+			return e.refuse("is an alias itself (want the name that counts in the end)")
 		}
 	}
-	return aliases
+	c.Identity.Aliases = aliases
+	return nil
 }

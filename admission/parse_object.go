@@ -1,9 +1,6 @@
 package admission
 
-import (
-	"strconv"
-	"unicode/utf8"
-)
+import "unicode/utf8"
 
 // A ConfigError says why a configuration is refused. What it quotes of the configuration is escaped and cut, so that its
 // text is one line that is safe to log.
@@ -14,289 +11,401 @@ type ConfigError struct {
 
 // Error is the field and the problem, e.g. `pools[1].max_wait: "5" is not a duration (want e.g. "5s", "250ms")`.
 func (e *ConfigError) Error() string {
+	field := e.Field + ": "
 	if e.Field == "" {
-		return "the configuration " + e.Problem
+		field = "the configuration "
 	}
-	return e.Field + ": " + e.Problem
+	return field + e.Problem
 }
 
-// problems keeps the first problem of a parse. Parsing goes on after it, on zero values, and its result is dropped.
-type problems struct{ first *ConfigError }
+// refusal is a ConfigError, made out of line as all of what is called from many places (see text.go).
+//
+//go:noinline
+func refusal(field, problem string) *ConfigError { return &ConfigError{field, problem} }
 
-func (p *problems) add(field, problem string) {
-	if p.first == nil {
-		p.first = &ConfigError{Field: field, Problem: problem}
-	}
+// A form is what a value can be.
+type form uint8
+
+const (
+	formAny      form = iota // the rule's then looks at it
+	formText                 // a string of 1 to maxTextBytes bytes without control characters
+	formName                 // 1 to maxNameBytes letters, digits and the bytes of the rule's more: fit to be part of a stat's name
+	formHeader               // the name of a header
+	formInteger              // a whole decimal number from least to most
+	formDuration             // a duration of at least 1 ms from least to most, or 0 where least is 0
+	formBoolean              // true or false
+	formChoice               // one of the rule's words
+	formArray                // least to most elements, each by the rule's each
+	formObject               // an object with the rule's fields
+	formMap                  // an object whose names are free: each a text, with a value by the rule's each
+)
+
+// forms has what each form is written as, and what is wrong with a value that is not. A problem that ends in a space goes
+// on with what the rule wants.
+var forms = [...]struct {
+	kind    jsonKind
+	problem string
+}{
+	formText:     {jsonString, "is not a string"},
+	formName:     {jsonString, "is not a name (want "},
+	formHeader:   {jsonString, "is not the name of a header"},
+	formInteger:  {jsonNumber, "is not a whole number (want "},
+	formDuration: {jsonString, `is not a duration (want e.g. "5s", "250ms")`},
+	formBoolean:  {jsonBool, "is not true or false"},
+	formChoice:   {jsonString, "is unknown (want "},
+	formArray:    {jsonArray, "is not an array"},
+	formObject:   {jsonObject, "is not an object"},
+	formMap:      {jsonObject, "is not an object"},
 }
 
-// A field is one value of the configuration and where it is. Its methods check the value's form; when it has another
-// one they record a problem and answer false.
-type field struct {
-	path  string
-	value *jsonValue
-	*problems
-}
+const (
+	outOfRange = "is out of range (want "
+	negative   = "is negative (want "
 
-func (f *field) fail(problem string) { f.add(f.path, problem) }
+	tokenBytes = "!#$%&'*+-.^_`|~" // of an HTTP token, beside letters and digits
+)
 
-// refuse records that f's value is not what is wanted.
-func (f *field) refuse(problem string) { f.fail(f.value.describe() + " " + problem) }
-
-// text is a string of 1 to 256 bytes without control characters.
-func (f *field) text() (string, bool) {
-	s := f.value.text
-	switch {
-	case f.value.kind != jsonString:
-		f.refuse("is not a string")
-	case s == "":
-		f.refuse("is empty")
-	case len(s) > maxTextBytes:
-		f.refuse("is longer than " + strconv.Itoa(maxTextBytes) + " bytes")
-	case hasControl(s):
-		f.refuse("holds a control character")
-	default:
-		return s, true
-	}
-	return "", false
-}
-
-// name is a string of 1 to 64 letters, digits and the characters of more, fit to be part of a stat's name.
-func (f *field) name(more string) (string, bool) {
-	s := f.value.text
-	if f.value.kind != jsonString || s == "" || len(s) > maxNameBytes || anyRune(s, notIn(more)) {
-		f.refuse("is not a name (want 1 to " + strconv.Itoa(maxNameBytes) + " letters, digits and " + quoteValue(more) + ")")
-		return "", false
-	}
-	return s, true
-}
-
-// header is the name of a header, made lower case.
-func (f *field) header() (string, bool) {
-	s := f.value.text
-	if f.value.kind != jsonString || s == "" || len(s) > maxTextBytes || anyRune(s, notIn("!#$%&'*+-.^_`|~")) {
-		f.refuse("is not the name of a header")
-		return "", false
-	}
-	name := []byte(s)
-	for i := range name {
-		name[i] = lower(name[i])
-	}
-	return string(name), true
-}
-
-// integer is a whole decimal number from least to most.
-func (f *field) integer(least, most int) (int, bool) {
-	want := " (want " + strconv.Itoa(least) + " to " + strconv.Itoa(most) + ")"
-	digits, _ := cutPrefix(f.value.text, "-")
-	if _, rest := cutDigits(digits); f.value.kind != jsonNumber || rest != "" {
-		f.refuse("is not a whole number" + want)
-		return 0, false
-	}
-	n := wholeNumber(digits)
-	if digits != f.value.text {
-		n = -n
-	}
-	if n < least || n > most {
-		f.refuse("is out of range" + want)
-		return 0, false
-	}
-	return n, true
-}
-
-// wholeNumber is the value of decimal digits, or something larger than any field may be.
-func wholeNumber(digits string) int {
-	n := 0
-	for i := 0; i < len(digits) && n <= 1<<40; i++ {
-		n = n*10 + int(digits[i]-'0')
-	}
-	return n
-}
-
-// duration is a duration of at least 1 ms within s, or 0 where s begins at 0.
-func (f *field) duration(s span) (Duration, bool) {
-	d, problem := parseDuration(f.value.text)
-	switch {
-	case f.value.kind != jsonString || problem == durationNone:
-		f.refuse(`is not a duration (want e.g. "5s", "250ms")`)
-	case problem == durationNegative:
-		f.refuse("is negative (want " + s.String() + ")")
-	case problem == durationHuge || d < s.least || d > s.most || d > 0 && d < Millisecond:
-		f.refuse("is out of range (want " + s.String() + ")")
-	default:
-		return d, true
-	}
-	return 0, false
-}
-
-// A span is what a duration field may hold.
-type span struct{ least, most Duration }
-
-func (s span) String() string {
-	if s.least == 0 {
-		return "0s, or 1ms to " + s.most.String()
-	}
-	return s.least.String() + " to " + s.most.String()
-}
-
-// boolean is true or false.
-func (f *field) boolean() (value, ok bool) {
-	if f.value.kind != jsonBool {
-		f.refuse("is not true or false")
-		return false, false
-	}
-	return f.value.text == "true", true
-}
-
-// choice is the index in choices of f's value.
-func (f *field) choice(choices []string) (int, bool) {
-	for i, c := range choices {
-		if f.value.kind == jsonString && f.value.text == c {
-			return i, true
-		}
-	}
-	f.refuse("is unknown (want " + listQuoted(choices) + ")")
-	return 0, false
-}
-
-// array is the elements of an array of least to most of them.
-func (f *field) array(least, most int) []field {
-	n := len(f.value.items)
-	if f.value.kind != jsonArray {
-		f.refuse("is not an array")
-		return nil
-	}
-	if n < least || n > most {
-		f.fail("has " + strconv.Itoa(n) + " elements (want " + strconv.Itoa(least) + " to " + strconv.Itoa(most) + ")")
-		return nil
-	}
-	elements := make([]field, n)
-	for i, v := range f.value.items {
-		elements[i] = field{f.path + "[" + strconv.Itoa(i) + "]", v, f.problems}
-	}
-	return elements
-}
-
-// object is f's value as an object with fields of fixed names. One that is no object has no fields.
-func (f *field) object() *object {
-	o := &object{field: *f, read: make([]bool, len(f.value.members))}
-	if f.value.kind != jsonObject {
-		f.refuse("is not an object")
-		o.broken = true
-	}
-	return o
-}
-
-// entries is the members of an object whose names are free: name and value of each, in the order they are written.
-func (f *field) entries() []namedField {
-	if f.value.kind != jsonObject {
-		f.refuse("is not an object")
-		return nil
-	}
-	var entries []namedField
-	for _, m := range f.value.members {
-		at := f.path + "[" + quoteValue(m.name) + "]"
-		if name, ok := (&field{at, &jsonValue{kind: jsonString, text: m.name}, f.problems}).text(); ok {
-			entries = append(entries, namedField{name, field{at, m.value, f.problems}})
-		}
-	}
-	return entries
-}
-
-// A namedField is a member of an object whose names are free.
-type namedField struct {
+// A rule says what a value must be, and as a field what it is called and whether it is there. The tables of rules are
+// data, which costs the wasm module far less than code that does the same.
+type rule struct {
 	name string
-	field
+	form form
+	need bool   // it may not be absent
+	once bool   // no element before it may be the same text
+	when string // the field is known only beside this one, or in an array of this name
+
+	least, most int64 // of a number, of an array's elements
+	absent      int64 // the number when the field is absent; what the bounds leave of it
+	above       uint8 // another number of the object, by its index, which is the least if it is larger; 0: none
+	limited     uint8 // the most is the limit of a pool: 1: of this object, 2: of the one around it
+
+	words  []string // of a choice, in the order of its constants
+	more   string   // of a name
+	each   *rule
+	fields []rule
+	then   func(c *Config, n *node) *ConfigError // looks further at a value that is fine so far, and may store it in c
 }
 
-// An object is read name by name; done then refuses what nobody read.
-type object struct {
-	field
-	read    []bool
-	asked   []string
-	missing string // the first required field that is not there
-	broken  bool
+// A field is what check found for a field of an object's rules.
+type field struct {
+	number int64 // the number, or what holds without the field; of a duration nanoseconds, of a boolean 1 for true, of a choice the index
+	node   *node // nil: absent
 }
 
-// get is the field of that name, if it is there.
-func (o *object) get(name string) (field, bool) {
-	o.asked = append(o.asked, name)
-	for i, m := range o.value.members {
-		if m.name == name {
-			o.read[i] = true
-			return field{o.child(name), m.value, o.problems}, true
+// check holds n against a rule with those bounds. It returns the first problem.
+func (c *Config) check(n *node, r *rule, least, most int64) *ConfigError {
+	f := &forms[r.form]
+	problem := f.problem
+	if r.form == formAny {
+		problem = ""
+	} else if n.kind == f.kind {
+		problem = n.judge(r, least, most)
+	}
+	if problem != "" {
+		if problem[len(problem)-1] == ' ' {
+			problem += r.wants(least, most) + ")"
+		}
+		return n.refuse(problem)
+	}
+	var err *ConfigError
+	switch r.form {
+	case formArray, formMap:
+		err = c.checkEach(n, r, least, most)
+	case formObject:
+		err = c.checkFields(n, r.fields)
+	}
+	if err != nil || r.then == nil {
+		return err
+	}
+	return r.then(c, n)
+}
+
+// judge says what is wrong with the text of n, which is written as the rule's form is; it sets the number.
+func (n *node) judge(r *rule, least, most int64) (problem string) {
+	fine := true
+	switch r.form {
+	case formText:
+		problem = textProblem(n.text)
+	case formName, formHeader:
+		bytes, more := maxNameBytes, r.more
+		if r.form == formHeader {
+			bytes, more = maxTextBytes, tokenBytes
+		}
+		fine = isName(n.text, bytes, more)
+	case formInteger:
+		digits, minus := cutPrefix(n.text, "-")
+		number, small := parseDigits(digits, 1<<40)
+		if n.number = int64(number); minus {
+			n.number = -n.number
+		}
+		if _, rest := cutDigits(digits); rest != "" {
+			fine = false
+		} else if !small || n.number < least || n.number > most {
+			problem = outOfRange
+		}
+	case formDuration:
+		d, p := parseDuration(n.text)
+		n.number = int64(d)
+		switch {
+		case p == durationNone:
+			fine = false
+		case p == durationNegative:
+			problem = negative
+		case p == durationHuge || n.number < least || n.number > most || d > 0 && d < Millisecond:
+			problem = outOfRange
+		}
+	case formBoolean:
+		if n.text == "true" {
+			n.number = 1
+		}
+	case formChoice:
+		n.number = int64(indexWord(r.words, n.text))
+		fine = n.number >= 0
+	}
+	if !fine {
+		problem = forms[r.form].problem
+	}
+	if r.once && problem == "" {
+		for e := n.up.kids; e != n; e = e.next {
+			if equalFold(e.text, n.text) {
+				problem = "is there twice"
+			}
 		}
 	}
-	return field{}, false
+	return problem
 }
 
-// need is get for a required field.
-func (o *object) need(name string) (field, bool) {
-	f, ok := o.get(name)
-	if !ok && o.missing == "" {
-		o.missing = name
-	}
-	return f, ok
-}
-
-// integer reads an optional whole number; dst keeps its value when the field is absent.
-func (o *object) integer(name string, least, most int, dst *int) {
-	if f, ok := o.get(name); ok {
-		*dst, _ = f.integer(least, most)
-	}
-}
-
-// duration reads an optional duration; dst keeps its value when the field is absent.
-func (o *object) duration(name string, s span, dst *Duration) {
-	if f, ok := o.get(name); ok {
-		*dst, _ = f.duration(s)
-	}
-}
-
-// choose reads an optional word; dst becomes its index in choices, or keeps its value when the field is absent.
-func choose[T ~uint8](o *object, name string, choices []string, dst *T) {
-	if f, ok := o.get(name); ok {
-		i, _ := f.choice(choices)
-		*dst = T(i)
-	}
-}
-
-// done refuses what nobody asked for, then the absence of what was needed.
-func (o *object) done() {
-	if o.broken {
-		return
-	}
-	for i, m := range o.value.members {
-		if !o.read[i] {
-			o.add(o.child(m.name), "is not a field here (want "+join(o.asked, ", ")+")")
-		}
-	}
-	if o.missing != "" {
-		o.add(o.child(o.missing), "is missing")
-	}
-}
-
-// child is the path of a member.
-func (o *object) child(name string) string {
+func textProblem(s string) string {
 	switch {
-	case name == "" || len(name) > maxShown || anyRune(name, notIn("_-")):
-		return o.path + "[" + quoteValue(name) + "]"
-	case o.path == "":
-		return name
+	case s == "":
+		return "is empty"
+	case len(s) > maxTextBytes:
+		return around("is longer than ", maxTextBytes, " bytes")
 	}
-	return o.path + "." + name
+	for _, c := range s {
+		if c < ' ' || 0x7F <= c && c < 0xA0 {
+			return "holds a control character"
+		}
+	}
+	return ""
 }
 
-// describe is v as an error shows it.
-func (v *jsonValue) describe() string {
-	switch v.kind {
-	case jsonString:
-		return quoteValue(v.text)
-	case jsonArray:
-		return "an array"
-	case jsonObject:
-		return "an object"
+// isName reports whether s is 1 to most ASCII letters, digits and bytes of more.
+func isName(s string, most int, more string) bool {
+	for i := range len(s) {
+		c := s[i]
+		if letter := lower(c); (letter < 'a' || letter > 'z') && !isDigit(c) && indexByte(more, c) < 0 {
+			return false
+		}
 	}
-	return cutText(v.text)
+	return s != "" && len(s) <= most
+}
+
+// indexWord is where s is in words, or -1.
+func indexWord(words []string, s string) int {
+	for i := range words {
+		if words[i] == s {
+			return i
+		}
+	}
+	return -1
+}
+
+// wants is what a rule with those bounds wants, in words.
+func (r *rule) wants(least, most int64) string {
+	switch r.form {
+	case formName:
+		return around("1 to ", maxNameBytes, " letters, digits and "+quoteValue(r.more))
+	case formChoice:
+		list := ""
+		for i := range r.words {
+			list = listed(list, quoteValue(r.words[i]))
+		}
+		return list
+	}
+	if r.form != formDuration {
+		return around(around("", int(least), " to "), int(most), "")
+	}
+	from := "0s, or 1ms"
+	if least > 0 {
+		from = durationText(Duration(least))
+	}
+	return from + " to " + durationText(Duration(most))
+}
+
+// listed is list with one word more.
+//
+//go:noinline
+func listed(list, word string) string {
+	if list == "" {
+		return word
+	}
+	return list + ", " + word
+}
+
+// checkEach checks the elements of an array or the members of a map.
+func (c *Config) checkEach(n *node, r *rule, least, most int64) *ConfigError {
+	if r.form == formMap {
+		n.kind = jsonMap
+		for e := n.kids; e != nil; e = e.next {
+			name := node{kind: jsonString, up: n, name: e.name, text: e.name}
+			if problem := textProblem(e.name); problem != "" {
+				return name.refuse(problem)
+			}
+		}
+	} else if count := int64(n.count()); count < least || count > most {
+		return n.fail(around("has ", int(count), " elements (want "+r.wants(least, most)+")"))
+	}
+	for e := n.kids; e != nil && r.each != nil; e = e.next {
+		if err := c.check(e, r.each, r.each.least, r.each.most); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkFields checks the fields of n in the order of the rules, then refuses what no rule knows, then the absence of what
+// is needed.
+func (c *Config) checkFields(n *node, rules []rule) *ConfigError {
+	n.fields = make([]field, len(rules))
+	missing := ""
+	for i := range rules {
+		r, f := &rules[i], &n.fields[i]
+		if !n.knows(r) {
+			continue
+		}
+		least, most := r.least, r.most
+		if r.above > 0 {
+			least = max(least, n.fields[r.above].number)
+		}
+		if r.limited > 0 {
+			pool := n
+			if r.limited > 1 {
+				pool = n.up
+			}
+			most = pool.fields[poolLimit].number
+			least = min(least, most)
+		}
+		f.node = n.member(r.name)
+		if f.node == nil {
+			f.number = min(max(r.absent, least), most)
+			if r.need && missing == "" {
+				missing = r.name
+			}
+			continue
+		}
+		f.node.known = true
+		if err := c.check(f.node, r, least, most); err != nil {
+			return err
+		}
+		f.number = f.node.number
+	}
+	for m := n.kids; m != nil; m = m.next {
+		if !m.known {
+			list := ""
+			for i := range rules {
+				if n.knows(&rules[i]) {
+					list = listed(list, rules[i].name)
+				}
+			}
+			return m.fail("is not a field here (want " + list + ")")
+		}
+	}
+	if missing != "" {
+		return (&node{up: n, name: missing}).fail("is missing")
+	}
+	return nil
+}
+
+// knows reports whether a rule with a condition holds in n.
+//
+//go:noinline
+func (n *node) knows(r *rule) bool {
+	if r.when == "" || r.when == n.up.name {
+		return true
+	}
+	beside := n.member(r.when)
+	return beside != nil && beside.known
+}
+
+// member is the member of that name, or nil.
+//
+//go:noinline
+func (n *node) member(name string) *node {
+	m := n.kids
+	for m != nil && m.name != name {
+		m = m.next
+	}
+	return m
+}
+
+// count is how many elements or members n has; none if there is no n.
+func (n *node) count() (count int) {
+	if n == nil {
+		return 0
+	}
+	for e := n.kids; e != nil; e = e.next {
+		count++
+	}
+	return count
+}
+
+// texts is the elements of an array of strings; none if there is no n.
+//
+//go:noinline
+func (n *node) texts() (texts []string) {
+	if n == nil {
+		return nil
+	}
+	for e := n.kids; e != nil; e = e.next {
+		texts = putText(texts, e.text)
+	}
+	return texts
+}
+
+//go:noinline
+func (n *node) fail(problem string) *ConfigError { return refusal(n.path(), problem) }
+
+// refuse says that the value is not what is wanted.
+//
+//go:noinline
+func (n *node) refuse(problem string) *ConfigError {
+	var value string
+	switch n.kind {
+	case jsonString:
+		value = quoteValue(n.text)
+	case jsonArray:
+		value = "an array"
+	case jsonObject, jsonMap:
+		value = "an object"
+	default:
+		value = cutText(n.text)
+	}
+	return n.fail(value + " " + problem)
+}
+
+// path is where n is in the configuration.
+func (n *node) path() string {
+	if n.up == nil {
+		return ""
+	}
+	at := n.up.path()
+	var place string
+	switch {
+	case n.up.kind == jsonArray:
+		i := 0
+		for e := n.up.kids; e != n; e = e.next {
+			i++
+		}
+		return around(at+"[", i, "]")
+	case n.up.kind == jsonMap || !isName(n.name, maxShown, "_-"):
+		place = quoteValue(n.name)
+	case at == "":
+		return n.name
+	default:
+		return at + "." + n.name
+	}
+	return at + "[" + place + "]"
 }
 
 // maxShown is how many bytes of a value an error shows.
@@ -305,29 +414,31 @@ const maxShown = 40
 // quoteValue is s in quotes, cut, with everything escaped that could forge a line or hide in one.
 // strconv.Quote would link its tables of printable characters, and unicode's, into the wasm module.
 func quoteValue(s string) string {
-	s = cutText(s)
-	b := []byte{'"'}
-	for i := 0; i < len(s); {
-		r, n := utf8.DecodeRuneInString(s[i:])
-		b = appendEscaped(b, s[i:i+n], r)
-		i += n
+	quoted := put(nil, `"`)
+	for s = cutText(s); s != ""; {
+		c, n := firstRune(s)
+		char := s[:n]
+		s = s[n:]
+		switch {
+		case c == '"' || c == '\\':
+			quoted = put(quoted, `\`)
+		case c == '\n':
+			char = `\n`
+		case c < ' ' || hidden(c) || c == utf8.RuneError && n == 1:
+			char = hexEscaped(char)
+		}
+		quoted = put(quoted, char)
 	}
-	return string(append(b, '"'))
+	return string(put(quoted, `"`))
 }
 
-func appendEscaped(b []byte, char string, r rune) []byte {
-	switch {
-	case r == '"' || r == '\\':
-		return append(b, '\\', char[0])
-	case r == '\n':
-		return append(b, '\\', 'n')
-	case r >= ' ' && !hidden(r) && (r != utf8.RuneError || len(char) > 1):
-		return append(b, char...)
+func hexEscaped(s string) string {
+	const digits = "0123456789abcdef"
+	var b []byte
+	for i := range len(s) {
+		b = append(b, '\\', 'x', digits[s[i]>>4], digits[s[i]&15])
 	}
-	for i := range len(char) {
-		b = append(b, '\\', 'x', "0123456789abcdef"[char[i]>>4], "0123456789abcdef"[char[i]&15])
-	}
-	return b
+	return string(b)
 }
 
 // hidden reports whether a character is invisible or turns the direction of what follows.
@@ -348,22 +459,10 @@ func cutText(s string) string {
 	return s[:n] + "..."
 }
 
-func listQuoted(words []string) string {
-	quoted := make([]string, len(words))
-	for i, w := range words {
-		quoted[i] = quoteValue(w)
-	}
-	return join(quoted, ", ")
-}
-
 // notIn answers whether a character is no ASCII letter, no digit and none of more.
 func notIn(more string) func(rune) bool {
 	return func(c rune) bool {
 		letter := 'a' <= c|0x20 && c|0x20 <= 'z'
 		return !letter && (c < '0' || c > '9') && (c >= 0x80 || indexByte(more, byte(c)) < 0)
 	}
-}
-
-func hasControl(s string) bool {
-	return anyRune(s, func(c rune) bool { return c < ' ' || 0x7F <= c && c < 0xA0 })
 }

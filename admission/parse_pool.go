@@ -1,41 +1,185 @@
 package admission
 
-import (
-	"slices"
-	"strconv"
+// The fields of a pool, of its breaker and of its headroom.
+const (
+	poolName = iota
+	poolLimit
+	poolQueue
+	poolMaxWait
+	poolPer
+	poolKey
+	poolKeys
+	poolFairBy
+	poolWeights
+	poolMatch
+	poolMinActive
+	poolHold
+	poolBreaker
+	poolHeadroom
+	poolFields
+)
+
+const (
+	breakerFieldFailures = iota
+	breakerFieldWindow
+	breakerFieldOpen
+	breakerFieldMaxOpen
+	breakerFieldPenalty
+	breakerFieldMaxPenalty
+	breakerFields
+)
+
+const (
+	headroomMode = iota
+	headroomWindow
+	headroomMin
+	headroomFields
 )
 
 var (
 	dimensionNames = []string{"tenant", "model", "route", "class"} // in the order of the constants
-	perNames       = []string{"invocation", "attempt"}
-	headroomModes  = []string{"step", "aimd"}
 
 	// reservedPools are the counters beside the pools' own stats.
 	reservedPools = []string{"ungoverned", "ambiguous_identity", "bad_deadline", "config_rejected"}
 )
 
-// parsePools reads the pools into c, which has its stage and max_keys already.
-func parsePools(o *object, c *Config) {
-	f, ok := o.get("pools")
-	if !ok {
-		if c.Stage != StageAdmin {
-			o.need("pools")
+var poolRule = rule{form: formObject, then: (*Config).parsePool, fields: []rule{
+	poolName:      {name: "name", form: formName, need: true, more: "_-", then: (*Config).checkPool},
+	poolLimit:     {name: "limit", form: formInteger, need: true, most: MaxLimit},
+	poolQueue:     {name: "queue", form: formInteger, most: MaxLimit},
+	poolMaxWait:   {name: "max_wait", form: formDuration, most: longest, absent: int64(5 * Second)},
+	poolPer:       {name: "per", form: formChoice, words: []string{"invocation", "attempt"}},
+	poolKey:       {name: "key", form: formArray, most: int64(dimensionCount), each: &rule{form: formChoice, once: true, words: dimensionNames}},
+	poolKeys:      {name: "keys", form: formMap, each: &rule{form: formObject, fields: keyRules}, then: (*Config).checkPool},
+	poolFairBy:    {name: "fair_by", form: formChoice, words: []string{"tenant"}},
+	poolWeights:   {name: "weights", form: formMap, each: &rule{form: formInteger, least: 1, most: maxWeight}, then: (*Config).checkPool},
+	poolMatch:     {name: "match", form: formObject, fields: matchRules},
+	poolMinActive: {name: "min_active", form: formInteger, limited: 1},
+	poolHold:      {name: "hold", form: formObject, fields: holdRules},
+	poolBreaker:   {name: "breaker", form: formObject, fields: breakerRules},
+	poolHeadroom:  {name: "headroom", form: formObject, fields: headroomRules},
+}}
+
+var keyRules = []rule{{name: "limit", form: formInteger, need: true, most: MaxLimit}}
+
+var matchRules = []rule{ // in the order of the dimensions
+	{name: "tenant", form: formArray, least: 1, most: maxValues, each: &textRule},
+	{name: "model", form: formArray, least: 1, most: maxValues, each: &textRule},
+	{name: "route", form: formArray, least: 1, most: maxValues, each: &textRule},
+	{name: "class", form: formArray, least: 1, most: maxValues, each: &textRule},
+}
+
+var holdRules = []rule{
+	{name: "success", form: formDuration, most: int64(10 * Minute)},
+	{name: "cancel", form: formDuration, most: int64(10 * Minute)},
+	{name: "failure", form: formDuration, most: int64(10 * Minute)},
+}
+
+// Where only the smaller of a pair is given, the default of the larger one gives way.
+var breakerRules = []rule{
+	breakerFieldFailures:   {name: "failures", form: formInteger, least: 1, most: maxFailures, absent: 5},
+	breakerFieldWindow:     {name: "window", form: formDuration, least: shortest, most: longest, absent: int64(30 * Second)},
+	breakerFieldOpen:       {name: "open", form: formDuration, least: shortest, most: longest, absent: int64(10 * Second)},
+	breakerFieldMaxOpen:    {name: "max_open", form: formDuration, above: breakerFieldOpen, least: shortest, most: longest, absent: int64(120 * Second)},
+	breakerFieldPenalty:    {name: "penalty", form: formDuration, most: longest, absent: int64(2 * Second)},
+	breakerFieldMaxPenalty: {name: "max_penalty", form: formDuration, above: breakerFieldPenalty, most: longest, absent: int64(60 * Second)},
+}
+
+// A pool that is closed has no headroom to keep.
+var headroomRules = []rule{
+	headroomMode:   {name: "mode", form: formChoice, words: []string{"step", "aimd"}},
+	headroomWindow: {name: "window", form: formDuration, least: shortest, most: longest, absent: int64(30 * Second)},
+	headroomMin:    {name: "min", form: formInteger, limited: 2, least: 1, absent: 1},
+}
+
+// checkPool looks further at a field of a pool.
+func (*Config) checkPool(n *node) *ConfigError {
+	pool, problem := n.up, ""
+	switch n.name {
+	case "name":
+		if indexWord(reservedPools, n.text) >= 0 {
+			return n.refuse("is the name of a counter of Headgate's own")
 		}
-		return
+	case "keys":
+		count, most := n.count(), int(pool.up.up.fields[rootMaxKeys].number)
+		if pool.fields[poolKey].node.count() != 1 {
+			problem = "needs a key of one dimension, which says what the keys are"
+		} else if count > most {
+			problem = around(around("has ", count, " keys, more than max_keys ("), most, ")")
+		}
+	case "weights":
+		if pool.fields[poolFairBy].node == nil {
+			problem = `needs fair_by: "tenant"`
+		}
 	}
-	least := 1
-	if c.Stage == StageAdmin {
-		least = 0
+	if problem == "" {
+		return nil
 	}
-	for _, e := range f.array(least, maxPools) {
-		p := parsePool(e.object(), c.MaxKeys)
-		for i := range c.Pools {
-			if p.Name != "" && sameStat(c.Pools[i].Name, p.Name) {
-				e.add(e.path+".name", quoteValue(p.Name)+" is the name of another pool")
+	return n.fail(problem)
+}
+
+// parsePool stores a pool that is fine but for its name, which may be another one's.
+func (c *Config) parsePool(n *node) *ConfigError {
+	f := n.fields[:poolFields]
+	name := f[poolName].node
+	for i := range c.Pools {
+		if sameStat(c.Pools[i].Name, name.text) {
+			return name.refuse("is the name of another pool")
+		}
+	}
+	p := Pool{
+		Name: name.text, Limit: int(f[poolLimit].number), Queue: int(f[poolQueue].number), MaxWait: Duration(f[poolMaxWait].number),
+		Per: Per(f[poolPer].number), Keys: f[poolKeys].node.numbers(), FairBy: f[poolFairBy].node != nil,
+		Weights: f[poolWeights].node.numbers(), MinActive: int(f[poolMinActive].number),
+	}
+	if key := f[poolKey].node; key != nil {
+		for e := key.kids; e != nil; e = e.next {
+			p.Key = append(p.Key, Dimension(e.number))
+		}
+	}
+	if match := f[poolMatch].node; match != nil {
+		for d := range match.fields {
+			if values := match.fields[d].node; values != nil {
+				p.Match = append(p.Match, Match{Dimension(d), values.texts()})
 			}
 		}
-		c.Pools = append(c.Pools, p)
 	}
+	if hold := f[poolHold].node; hold != nil {
+		f := hold.fields[:3]
+		p.Hold = Hold{Duration(f[0].number), Duration(f[1].number), Duration(f[2].number)}
+	}
+	if breaker := f[poolBreaker].node; breaker != nil {
+		f := breaker.fields[:breakerFields]
+		p.Breaker = &Breaker{
+			Failures: int(f[breakerFieldFailures].number), Window: Duration(f[breakerFieldWindow].number),
+			Open: Duration(f[breakerFieldOpen].number), MaxOpen: Duration(f[breakerFieldMaxOpen].number),
+			Penalty: Duration(f[breakerFieldPenalty].number), MaxPenalty: Duration(f[breakerFieldMaxPenalty].number),
+		}
+	}
+	if headroom := f[poolHeadroom].node; headroom != nil {
+		f := headroom.fields[:headroomFields]
+		p.Headroom = &Headroom{f[headroomMode].number == 1, Duration(f[headroomWindow].number), int(f[headroomMin].number)}
+	}
+	c.Pools = append(c.Pools, p)
+	return nil
+}
+
+// numbers is what keys or weights give each name: a number, or an object whose one field is the number.
+//
+//go:noinline
+func (n *node) numbers() map[string]int {
+	if n == nil {
+		return nil
+	}
+	numbers := map[string]int{}
+	for e := n.kids; e != nil; e = e.next {
+		number := e.number
+		if e.kind == jsonObject {
+			number = e.fields[0].number
+		}
+		numbers[e.name] = int(number)
+	}
+	return numbers
 }
 
 // sameStat reports whether two pools' stats would have one name: Prometheus has no dash in names, and gets an underscore.
@@ -49,153 +193,4 @@ func sameStat(a, b string) bool {
 		}
 	}
 	return true
-}
-
-func parsePool(o *object, maxKeys int) Pool {
-	p := Pool{MaxWait: 5 * Second}
-	if f, ok := o.need("name"); ok {
-		p.Name = parsePoolName(f)
-	}
-	if f, ok := o.need("limit"); ok {
-		p.Limit, _ = f.integer(0, MaxLimit)
-	}
-	o.integer("queue", 0, MaxLimit, &p.Queue)
-	o.duration("max_wait", anySpan, &p.MaxWait)
-	choose(o, "per", perNames, &p.Per)
-	parsePoolKey(o, &p, maxKeys)
-	parseFairness(o, &p)
-	if f, ok := o.get("match"); ok {
-		p.Match = parseMatch(f.object())
-	}
-	o.integer("min_active", 0, p.Limit, &p.MinActive)
-	parseFailures(o, &p)
-	o.done()
-	return p
-}
-
-func parsePoolName(f field) string {
-	name, ok := f.name("_-")
-	if ok && slices.Contains(reservedPools, name) {
-		f.refuse("is the name of a counter of Headgate's own")
-	}
-	return name
-}
-
-func parsePoolKey(o *object, p *Pool, maxKeys int) {
-	if f, ok := o.get("key"); ok {
-		for _, e := range f.array(0, len(dimensionNames)) {
-			i, ok := e.choice(dimensionNames)
-			if ok && slices.Contains(p.Key, Dimension(i)) {
-				e.refuse("is there twice")
-			}
-			p.Key = append(p.Key, Dimension(i))
-		}
-	}
-	f, ok := o.get("keys")
-	if !ok {
-		return
-	}
-	p.Keys = parseKeys(f)
-	if len(p.Key) != 1 {
-		f.fail("needs a key of one dimension, which says what the keys are")
-	}
-	if len(p.Keys) > maxKeys {
-		f.fail("has " + strconv.Itoa(len(p.Keys)) + " keys, more than max_keys (" + strconv.Itoa(maxKeys) + ")")
-	}
-}
-
-func parseKeys(f field) map[string]int {
-	keys := map[string]int{}
-	for _, e := range f.entries() {
-		o := e.object()
-		if limit, ok := o.need("limit"); ok {
-			keys[e.name], _ = limit.integer(0, MaxLimit)
-		}
-		o.done()
-	}
-	return keys
-}
-
-func parseFairness(o *object, p *Pool) {
-	if f, ok := o.get("fair_by"); ok {
-		_, p.FairBy = f.choice([]string{"tenant"})
-	}
-	f, ok := o.get("weights")
-	if !ok {
-		return
-	}
-	if p.Weights = parseWeights(f); !p.FairBy {
-		f.fail(`needs fair_by: "tenant"`)
-	}
-}
-
-func parseWeights(f field) map[string]int {
-	weights := map[string]int{}
-	for _, e := range f.entries() {
-		weights[e.name], _ = e.integer(1, maxWeight)
-	}
-	return weights
-}
-
-func parseMatch(o *object) (matches []Match) {
-	for d, name := range dimensionNames {
-		if f, ok := o.get(name); ok {
-			matches = append(matches, Match{Dimension(d), parseTexts(f, maxValues)})
-		}
-	}
-	o.done()
-	return matches
-}
-
-// parseTexts is the strings of an array of 1 to most of them.
-func parseTexts(f field, most int) (texts []string) {
-	for _, e := range f.array(1, most) {
-		s, _ := e.text()
-		texts = append(texts, s)
-	}
-	return texts
-}
-
-// parseFailures reads what follows the end of a request: holds, breaker and headroom.
-func parseFailures(o *object, p *Pool) {
-	if f, ok := o.get("hold"); ok {
-		h := f.object()
-		h.duration("success", holdSpan, &p.Hold.Success)
-		h.duration("cancel", holdSpan, &p.Hold.Cancel)
-		h.duration("failure", holdSpan, &p.Hold.Failure)
-		h.done()
-	}
-	if f, ok := o.get("breaker"); ok {
-		p.Breaker = parseBreaker(f.object())
-	}
-	if f, ok := o.get("headroom"); ok {
-		p.Headroom = parseHeadroom(f.object(), p.Limit)
-	}
-}
-
-// parseBreaker reads a breaker. Where only the smaller of a pair is given, the default of the larger one gives way.
-func parseBreaker(o *object) *Breaker {
-	b := &Breaker{Failures: 5, Window: 30 * Second, Open: 10 * Second, Penalty: 2 * Second}
-	o.integer("failures", 1, maxFailures, &b.Failures)
-	o.duration("window", positiveSpan, &b.Window)
-	o.duration("open", positiveSpan, &b.Open)
-	b.MaxOpen = max(120*Second, b.Open)
-	o.duration("max_open", span{max(b.Open, Millisecond), positiveSpan.most}, &b.MaxOpen)
-	o.duration("penalty", anySpan, &b.Penalty)
-	b.MaxPenalty = max(60*Second, b.Penalty)
-	o.duration("max_penalty", span{b.Penalty, anySpan.most}, &b.MaxPenalty)
-	o.done()
-	return b
-}
-
-// parseHeadroom reads the headroom of a pool with that limit. A pool that is closed has none to keep.
-func parseHeadroom(o *object, limit int) *Headroom {
-	h := &Headroom{Window: 30 * Second, Min: min(1, limit)}
-	var mode uint8
-	choose(o, "mode", headroomModes, &mode)
-	h.AIMD = mode == 1
-	o.duration("window", positiveSpan, &h.Window)
-	o.integer("min", min(1, limit), limit, &h.Min)
-	o.done()
-	return h
 }

@@ -1,9 +1,5 @@
 package admission
 
-import (
-	"slices"
-)
-
 // A reading is one way in which an upstream may understand a path. Every reading drops the query, percent-decodes once
 // (an invalid escape is literal), merges slashes, resolves `.` and `..`, and drops a trailing slash; upstreams differ in
 // the rest, so each of these is a bit.
@@ -179,41 +175,37 @@ func segmentMatches(pattern, segment string) bool {
 // encoded slash hides no value. The value is percent-decoded; it may hold any byte.
 func PathValue(prefix, suffix, path string) (value string, ok bool) {
 	path = cutQuery(path)
+	prefix, _ = cutPrefix(prefix, "/")
+	suffix = withoutSlashAtEnd(suffix)
 	present := readingsOf(path)
 	for r := present; ; r = (r - 1) & present {
-		if value, ok = templateValue(prefix, suffix, decodedSegments(path, r)); ok || r == 0 {
+		segments := decodedSegments(path, r)
+		for i := len(segments) - 1; i >= 0 && !ok; i-- {
+			value, ok = templateValue(prefix, suffix, segments, i)
+		}
+		if ok || r == 0 {
 			return value, ok
 		}
 	}
 }
 
-func templateValue(prefix, suffix string, segments []string) (value string, ok bool) {
-	prefix, _ = cutPrefix(prefix, "/")
-	suffix = withoutSlashAtEnd(suffix)
-	for i := range segments {
-		if value, ok = templateValueAt(prefix, suffix, segments[i:]); ok {
-			return value, true
-		}
-	}
-	return "", false
-}
-
-// templateValueAt is the placeholder's value if the template fits the beginning of segments.
-func templateValueAt(prefix, suffix string, segments []string) (value string, ok bool) {
+// templateValue is the placeholder's value if the template fits the segments from i on, which are those of a path, the
+// last one first.
+func templateValue(prefix, suffix string, segments []string, i int) (value string, ok bool) {
 	first, rest, more := cut(prefix, "/")
 	for more {
-		if len(segments) < 2 || !equalFold(first, segments[0]) {
+		if i == 0 || !equalFold(first, segments[i]) {
 			return "", false
 		}
-		segments = segments[1:]
+		i--
 		first, rest, more = cut(rest, "/")
 	}
 	last, rest, more := cut(suffix, "/")
-	value, ok = cutFold(segments[0], first, last)
+	value, ok = cutFold(segments[i], first, last)
 	for ok && more {
-		segments = segments[1:]
+		i--
 		last, rest, more = cut(rest, "/")
-		ok = len(segments) > 0 && equalFold(last, segments[0])
+		ok = i >= 0 && equalFold(last, segments[i])
 	}
 	return value, ok
 }
@@ -227,14 +219,13 @@ func cutFold(segment, beginning, ending string) (string, bool) {
 	return segment[from:to], true
 }
 
-// decodedSegments is the segments of a path from the first to the last. Most paths have no more than 16, none of them
+// decodedSegments is the segments of a path from the last to the first. Most paths have no more than 16, none of them
 // encoded, which allocates once.
 func decodedSegments(path string, r reading) []string {
 	segments := make([]string, 0, maxRouteSegments)
 	for w := (segmentWalk{path: path, reading: r}); w.back(); {
-		segments = append(segments, decoded(w.segment))
+		segments = putText(segments, decoded(w.segment))
 	}
-	slices.Reverse(segments)
 	return segments
 }
 
@@ -242,13 +233,14 @@ func decoded(segment string) string {
 	if indexByte(segment, '%') < 0 {
 		return segment
 	}
-	out := make([]byte, 0, len(segment))
-	for i := 0; i < len(segment); {
+	out := []byte(segment)
+	length := 0
+	for i := 0; i < len(segment); length++ {
 		c, n := decodedAt(segment, i)
-		out = append(out, c)
+		out[length] = c
 		i += n
 	}
-	return string(out)
+	return string(out[:length])
 }
 
 // equalFold compares without regard to ASCII case only: unlike strings.EqualFold, never a letter k to a Kelvin sign.
@@ -266,7 +258,17 @@ func equalFold(a, b string) bool {
 	return true
 }
 
-func equalFolds(a, b []string) bool { return slices.EqualFunc(a, b, equalFold) }
+func equalFolds(a, b []string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if !equalFold(a[i], b[i]) {
+			return false
+		}
+	}
+	return true
+}
 
 func lower(c byte) byte {
 	if 'A' <= c && c <= 'Z' {
@@ -275,11 +277,12 @@ func lower(c byte) byte {
 	return c
 }
 
-func asciiUpper(s string) string {
-	b := []byte(s)
-	for i, c := range b {
-		if 'a' <= c && c <= 'z' {
-			b[i] = c &^ 0x20
+// otherCase is s with the case of its letters turned that are from, an 'a' or an 'A', to its z.
+func otherCase(s string, from byte) string {
+	b := put(nil, s)
+	for i := range b {
+		if b[i]-from < 26 {
+			b[i] ^= 0x20
 		}
 	}
 	return string(b)

@@ -1,122 +1,76 @@
 package admission
 
-import (
-	"strconv"
-)
-
-// parseRoutes reads the patterns of governed requests.
-func parseRoutes(f field) (routes []Route) {
-	for _, e := range f.array(0, maxRoutes) {
-		r := parseRoute(e)
-		for i := range routes {
-			checkRoutePair(e, &routes[i], &r, "routes["+strconv.Itoa(i)+"]")
-		}
-		routes = append(routes, r)
+// parseRoute stores a pattern of governed requests: [METHOD ]/path[:N][@group]. In the last segment `@` always begins the
+// group, and `:` the limit when a digit, a sign, a dot or nothing follows; any other `:` belongs to the path.
+func (c *Config) parseRoute(n *node) *ConfigError {
+	method, path, found := cut(n.text, " ")
+	if !found {
+		method, path = "", method
+	} else if !isName(method, maxTextBytes, tokenBytes) {
+		return n.refuse("begins with no method (want e.g. \"POST /chat/completions\")")
 	}
-	return routes
-}
-
-// checkRoutePair refuses a route that an earlier one makes dead, or that disagrees with its group.
-func checkRoutePair(e field, earlier, r *Route, at string) {
-	switch {
-	case r.Segments == nil:
-	case earlier.Method == r.Method && equalFolds(earlier.Segments, r.Segments):
-		e.refuse("repeats " + at + ", which would always match first")
-	case r.Group != "" && earlier.Group == r.Group && earlier.Limit != r.Limit:
-		e.refuse("disagrees with " + at + " on the limit of group " + quoteValue("@"+r.Group))
-	}
-}
-
-// parseRoute reads [METHOD ]/path[:N][@group]. In the last segment `@` always begins the group, and `:` the limit when
-// a digit, a sign, a dot or nothing follows; any other `:` belongs to the path.
-func parseRoute(f field) Route {
-	r := Route{Limit: -1}
-	text, ok := f.text()
-	if !ok {
-		return r
-	}
-	path := text
-	if method, rest, found := cut(text, " "); found {
-		r.Method, path = asciiUpper(method), rest
-		if method == "" || anyRune(method, notIn("!#$%&'*+-.^_`|~")) {
-			f.refuse("begins with no method (want e.g. \"POST /chat/completions\")")
-			return r
+	group, limit := "", -1
+	if before, after, found := cutInLast(path, '@'); found {
+		path, group = before, after
+		if !isName(group, maxNameBytes, "_-.") {
+			return n.refuse("has no good group after '@' (want letters, digits, '_', '-' and '.')")
 		}
 	}
-	path = cutGroup(f, path, &r)
-	path = cutLimit(f, path, &r)
-	if problem := checkPattern(path); problem != "" {
-		f.refuse(problem)
-		return r
+	if before, after, found := cutInLast(path, ':'); found {
+		if after == "" || indexByte("+-.0123456789", after[0]) >= 0 {
+			digits, rest := cutDigits(after)
+			number, ok := parseDigits(digits, MaxLimit)
+			if !ok || rest != "" || digits == "" || digits[0] == '0' && digits != "0" {
+				return n.refuse(around("has no limit after ':' (want 0 to ", MaxLimit, ")"))
+			}
+			path, limit = before, int(number)
+		}
 	}
-	r.Segments = split(path[1:], '/')
-	r.Name = routeName(&r, path)
-	return r
+	method = otherCase(method, 'a')
+	name := path
+	if method != "" {
+		name = method + " " + path
+	}
+	if group != "" {
+		name = "@" + group
+	}
+	segments, problem := cutPattern(path)
+	for i := 0; i < len(c.Routes) && problem == ""; i++ {
+		earlier := &c.Routes[i]
+		if earlier.Method == method && equalFolds(earlier.Segments, segments) {
+			problem = around("repeats routes[", i, "], which would always match first")
+		} else if group != "" && earlier.Group == group && earlier.Limit != limit {
+			problem = around("disagrees with routes[", i, "] on the limit of group "+quoteValue(name))
+		}
+	}
+	if problem != "" {
+		return n.refuse(problem)
+	}
+	c.Routes = append(c.Routes, Route{Method: method, Segments: segments, Limit: limit, Group: group, Name: name})
+	return nil
 }
 
-func routeName(r *Route, path string) string {
-	switch {
-	case r.Group != "":
-		return "@" + r.Group
-	case r.Method != "":
-		return r.Method + " " + path
-	}
-	return path
-}
-
-// cutGroup takes @group off the end of a pattern.
-func cutGroup(f field, pattern string, r *Route) (path string) {
-	at := lastIndexByte(pattern, '@')
-	if at < lastIndexByte(pattern, '/') || at < 0 {
-		return pattern
-	}
-	r.Group = pattern[at+1:]
-	if r.Group == "" || len(r.Group) > maxNameBytes || anyRune(r.Group, notIn("_-.")) {
-		f.refuse("has no good group after '@' (want letters, digits, '_', '-' and '.')")
-	}
-	return pattern[:at]
-}
-
-// cutLimit takes :N off the end of a pattern.
-func cutLimit(f field, pattern string, r *Route) (path string) {
-	at := lastIndexByte(pattern, ':')
-	if at < lastIndexByte(pattern, '/') || at < 0 {
-		return pattern
-	}
-	limit := pattern[at+1:]
-	if limit != "" && !isDigit(limit[0]) && indexByte("+-.", limit[0]) < 0 {
-		return pattern
-	}
-	n, ok := parseDigits(limit, MaxLimit)
-	_, rest := cutDigits(limit)
-	if !ok || rest != "" || limit == "" || limit[0] == '0' && limit != "0" {
-		f.refuse("has no limit after ':' (want 0 to " + strconv.Itoa(MaxLimit) + ")")
-	}
-	r.Limit = int(n)
-	return pattern[:at]
-}
-
-// checkPattern says what is wrong with the path of a pattern, which is written decoded and normalised; "" if nothing is.
-func checkPattern(path string) string {
+// cutPattern is the segments of a pattern's path, which is written decoded and normalised, or what is wrong with it.
+func cutPattern(path string) (segments []string, problem string) {
 	if !hasPrefix(path, "/") {
-		return "has no path that begins with '/'"
+		return nil, "has no path that begins with '/'"
 	}
 	for i := range len(path) {
-		if indexByte(" \"#%;<>?\\^`{|}", path[i]) < 0 {
-			continue
+		if indexByte(" \"#%;<>?\\^`{|}", path[i]) >= 0 {
+			return nil, "holds " + quoteValue(path[i:i+1]) + " (want a decoded path; '*' stands for any run of characters in a segment)"
 		}
-		return "holds " + quoteValue(path[i:i+1]) + " (want a decoded path; '*' stands for any run of characters in a segment)"
 	}
-	segments := split(path[1:], '/')
-	for _, s := range segments {
-		if s == "" || s == "." || s == ".." {
-			return "has an empty, '.' or '..' segment"
+	for rest, more := path[1:], true; more; {
+		var s string
+		if s, rest, more = cut(rest, "/"); s == "" || s == "." || s == ".." {
+			return nil, "has an empty, '.' or '..' segment"
 		}
+		segments = putText(segments, s)
 	}
 	if len(segments) > maxRouteSegments {
-		return "has more than " + strconv.Itoa(maxRouteSegments) + " segments"
+		return nil, around("has more than ", maxRouteSegments, " segments")
 	}
-	return ""
+	return segments, ""
 }
 
 // maxRouteSegments is how many trailing segments of a path a pattern can name.

@@ -1,9 +1,13 @@
 package admission
 
-// What the package needs of package strings, which would link a tenth of the wasm module's own code for it. Three of these,
-// and equalFold, stay out of line: inlined wherever they are called they would be 11 KB of the module.
+import "strconv"
+
+// What the package needs of package strings, which would link a tenth of the wasm module's own code for it. What is called
+// from many places is not inlined, here and in the rest of the parser of configurations: a call is smaller than a copy.
 
 // indexOf is the position of sub in s, or -1.
+//
+//go:noinline
 func indexOf(s, sub string) int {
 	for i := 0; i+len(sub) <= len(s); i++ {
 		if s[i] == sub[0] && s[i:i+len(sub)] == sub {
@@ -23,12 +27,16 @@ func indexByte(s string, c byte) int {
 	return -1
 }
 
-func lastIndexByte(s string, c byte) int {
-	i := len(s) - 1
-	for i >= 0 && s[i] != c {
-		i--
+// cutInLast splits a path around the last sep of its last segment.
+//
+//go:noinline
+func cutInLast(path string, sep byte) (before, after string, found bool) {
+	for i := len(path) - 1; i >= 0 && path[i] != '/'; i-- {
+		if path[i] == sep {
+			return path[:i], path[i+1:], true
+		}
 	}
-	return i
+	return path, "", false
 }
 
 // cut splits s around the first sep, which is not empty.
@@ -81,29 +89,17 @@ func anyRune(s string, is func(rune) bool) bool {
 	return false
 }
 
-func containsAny(s, set string) bool {
-	return anyRune(s, func(c rune) bool { return c < 0x80 && indexByte(set, byte(c)) >= 0 })
-}
+// put appends s to b, for those who append a lot.
+//
+//go:noinline
+func put(b []byte, s string) []byte { return append(b, s...) }
 
-// split cuts s at each sep.
-func split(s string, sep byte) []string {
-	var parts []string
-	for {
-		i := indexByte(s, sep)
-		if i < 0 {
-			return append(parts, s)
-		}
-		parts, s = append(parts, s[:i]), s[i+1:]
-	}
-}
+//go:noinline
+func putText(texts []string, s string) []string { return append(texts, s) }
 
-func join(parts []string, sep string) string {
-	var b []byte
-	for i, p := range parts {
-		if i > 0 {
-			b = append(b, sep...)
-		}
-		b = append(b, p...)
-	}
-	return string(b)
+// around is a text around a number.
+//
+//go:noinline
+func around(before string, n int, after string) string {
+	return before + strconv.Itoa(n) + after
 }

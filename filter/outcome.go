@@ -36,8 +36,10 @@ func (s *stream) OnHttpResponseHeaders(int, bool) types.Action {
 	if s.answer.status >= 400 {
 		s.readFailure(headers)
 	}
-	for _, name := range forged { // an upstream can't speak for Headgate
-		abi.RemoveResponseHeader(name)
+	if len(forged) > 0 && s.byProvider() {
+		for _, name := range forged { // an upstream can't speak for Headgate
+			abi.RemoveResponseHeader(name)
+		}
 	}
 	s.reportProbe()
 	return types.ActionContinue
@@ -56,14 +58,23 @@ func (s *stream) readFailure(headers abi.Pairs) {
 		a.failed = true
 	}
 	a.retryAfter = after
+	if s.byProvider() {
+		return
+	}
+	details, _ := abi.Property(codeDetails)
+	a.foreign, a.pushback, a.retryAfter = true, false, 0
+	a.failed = hasPrefix(details, "upstream_") || hasPrefix(details, "response_timeout")
+}
+
+const codeDetails = "response\x00code_details"
+
+// byProvider reports whether the answer is the provider's, and not made by Envoy or a filter, be it our own attempt stage.
+func (s *stream) byProvider() bool {
 	if s.plugin.cfg.Stage == admission.StageAttempt {
-		return // an attempt sees the provider's answers only
+		return true // an attempt sees no others
 	}
-	details, _ := abi.Property("response\x00code_details")
-	if view(details) != "via_upstream" {
-		a.foreign, a.pushback, a.retryAfter = true, false, 0
-		a.failed = hasPrefix(details, "upstream_") || hasPrefix(details, "response_timeout")
-	}
+	details, _ := abi.Property(codeDetails)
+	return view(details) == "via_upstream"
 }
 
 // retryHeaders reads when to come back, and whether the answer speaks of a rate limit at all.
