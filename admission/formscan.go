@@ -60,7 +60,7 @@ func parameter(rest, name string) (value string, ok bool) {
 		plain, _, extended := cut(key, "*")
 		same := equalFold(plain, name)
 		empty := !whole && key == "" && rest == "" // behind a last semicolon
-		if same && (extended || found) || !whole && !empty || indexByte(v, '"') >= 0 || anyRune(key, notIn("-*_.")) {
+		if same && (extended || found) || !whole && !empty || indexByte(v, '"') >= 0 || key != "" && !isName(key, len(key), "-*_.") {
 			return "", false
 		}
 		if same {
@@ -158,7 +158,7 @@ func (b *BodyScan) header(line string) {
 	name, value, whole := cut(line, ":")
 	value = trim(value, " \t")
 	switch {
-	case !whole || name == "" || anyRune(name, notIn("-_.")):
+	case !whole || !isName(name, len(name), "-_."):
 		b.unclear()
 	case equalFold(name, "content-disposition"):
 		kind, parameters := cutField(value)

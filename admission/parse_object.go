@@ -458,11 +458,3 @@ func cutText(s string) string {
 	}
 	return s[:n] + "..."
 }
-
-// notIn answers whether a character is no ASCII letter, no digit and none of more.
-func notIn(more string) func(rune) bool {
-	return func(c rune) bool {
-		letter := 'a' <= c|0x20 && c|0x20 <= 'z'
-		return !letter && (c < '0' || c > '9') && (c >= 0x80 || indexByte(more, byte(c)) < 0)
-	}
-}

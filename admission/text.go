@@ -79,16 +79,6 @@ func trim(s, set string) string {
 	return s
 }
 
-// anyRune reports whether is holds for a character of s.
-func anyRune(s string, is func(rune) bool) bool {
-	for _, c := range s {
-		if is(c) {
-			return true
-		}
-	}
-	return false
-}
-
 // put appends s to b, for those who append a lot.
 //
 //go:noinline

@@ -14,6 +14,7 @@ type answer struct {
 	foreign  bool // it came from Envoy or another filter, not from the provider
 	failed   bool // it is a failure of the provider
 	pushback bool // it is the provider's 429
+	left     bool // the client left while the upstream was at it
 
 	retryAfter admission.Duration
 }
@@ -128,6 +129,7 @@ func (s *stream) judge() (o admission.Outcome, whole bool) {
 	case whole:
 		return admission.OutcomeSuccess, true
 	case s.clientLeft():
+		a.left = true
 		return admission.OutcomeCancel, false
 	case a.foreign:
 		return admission.OutcomeNone, false

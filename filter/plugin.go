@@ -44,6 +44,7 @@ type plugin struct {
 	dirty   []*key             // the keys whose record may differ from the truth here
 	backlog []*stream          // decided but not yet resumed or answered, for want of actions
 	free    []*stream          // for reuse
+	leaving []*stream          // ended, to be released in the next turn of the event loop
 
 	readings []*stream // whose bodies are being searched for their model
 	hearing  hearing
@@ -151,6 +152,7 @@ func (p *plugin) NewHttpContext(id uint32) types.HttpContext {
 func (p *plugin) OnPluginDone() bool {
 	if p.cfg != nil {
 		p.begin()
+		p.releaseLeaving()
 		p.leave()
 	}
 	return true

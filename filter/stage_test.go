@@ -228,6 +228,7 @@ func TestOwnership_Hedge(t *testing.T) {
 	a2.Respond(200, "ok")
 	g.owned(1, 0, 1, 0, "when one has answered")
 	a1.ClientGone() // the router drops the other one
+	g.host.Drain()
 	g.owned(1, 0, 0, 0, "when the other one is dropped")
 	a.Respond(200, "ok")
 	g.drained()
@@ -274,6 +275,7 @@ func TestOwnership_GoneWhileQueuedAtTheAttempt(t *testing.T) {
 			g.owned(2, 0, 1, 1, "while b's try waits")
 			if first == "downstream" {
 				b.ClientGone()
+				g.host.Drain()
 				g.owned(1, 0, 1, 1, "between the two ends")
 				b1.ClientGone()
 			} else {
@@ -281,6 +283,7 @@ func TestOwnership_GoneWhileQueuedAtTheAttempt(t *testing.T) {
 				g.owned(2, 0, 1, 0, "between the two ends")
 				b.ClientGone()
 			}
+			g.host.Drain()
 			g.owned(1, 0, 1, 0, "when b's client has left")
 			require.Equal(t, 1, g.counter("model.cancelled_waiting"))
 			a1.Respond(200, "ok")
@@ -352,6 +355,7 @@ func TestOwnership_Timeout(t *testing.T) {
 		g := startStages(t, 2, twoPools(1, 1))
 		a := g.call(0, "a")
 		a.try().ClientGone() // the router gives the try up
+		g.host.Drain()
 		g.owned(1, 0, 0, 0, "between the tries")
 		a2 := a.try()
 		g.owned(1, 0, 1, 0, "in the second try")

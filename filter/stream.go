@@ -134,9 +134,36 @@ func (s *stream) OnHttpStreamDone() {
 	if len(s.keys) > 0 {
 		p.begin()
 		s.abandon()
-		s.releaseAll(s.conclude())
+		outcome := s.conclude()
+		if s.answer.left && len(s.held) > 0 {
+			p.releaseNext(s)
+			return
+		}
+		s.releaseAll(outcome)
 	}
 	s.recycle()
+}
+
+// releaseNext releases a stream in the next turn of the event loop. The host ends the filters of a request whose client has
+// left before it resets the upstream, in one turn: a permit handed on in between could start the next request while the
+// upstream still sees this one.
+func (p *plugin) releaseNext(s *stream) {
+	p.leaving = append(p.leaving, s)
+	if len(p.leaving) == 1 {
+		abi.Enqueue(p.queue, nothing)
+		p.wakeBy(p.now + dirtyRetry) // should the message be lost
+	}
+}
+
+// nothing is a message that only makes the host call back.
+var nothing = []byte{0}
+
+func (p *plugin) releaseLeaving() {
+	for _, s := range p.leaving {
+		s.releaseAll(admission.OutcomeCancel)
+		s.recycle()
+	}
+	p.leaving = p.leaving[:0]
 }
 
 // abandon ends a wait whose client has gone.

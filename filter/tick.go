@@ -63,6 +63,7 @@ func (p *plugin) OnTick() {
 		p.asserted = true
 		p.tend(true)
 	}
+	p.releaseLeaving()
 	p.giveUpReading()
 	p.age()
 	p.flush()

@@ -204,6 +204,7 @@ func readMessage(b []byte) (epoch uint64, seq uint32, ok bool) {
 // OnQueueReady lets granted waiters go on.
 func (p *plugin) OnQueueReady(queue uint32) {
 	p.begin()
+	p.releaseLeaving()
 	if queue == p.queue {
 		p.drain()
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"strconv"
 	"strings"
 )
 
@@ -11,7 +12,9 @@ import (
 func (p *runPlan) announce(w io.Writer, address netip.AddrPort, admin string) {
 	url := "http://" + reachable(address).String()
 	fmt.Fprintf(w, "Headgate is up: %s (model API: %s)\n", url, p.upstreamName())
-	fmt.Fprintf(w, "Limits:  %s\n", p.limits())
+	fmt.Fprintf(w, "Limits:  %s\n", p.limitsLine())
+	fmt.Fprintf(w, "For:     %s; the rest passes untouched\n", p.governed())
+	fmt.Fprintf(w, "Retries: %s\n", p.retries.String())
 	fmt.Fprintf(w, "Numbers: http://%s/stats?filter=wasmcustom.headgate\n", admin)
 	if !address.Addr().IsLoopback() {
 		fmt.Fprintln(w, "Open:    others can reach it, so x-tenant is not believed; all requests are one tenant's")
@@ -41,11 +44,41 @@ func (p *runPlan) upstreamName() string {
 	return p.upstream.String()
 }
 
-func (p *runPlan) limits() string {
-	if p.queue == 0 {
-		return fmt.Sprintf("%d at once, none wait, the next gets 429", p.concurrency)
+func (p *runPlan) limitsLine() string {
+	atOnce := strconv.Itoa(p.concurrency) + " at once"
+	if len(p.limits) > 0 {
+		atOnce = "as below"
 	}
-	return fmt.Sprintf("%d at once, %d more wait up to %v, the next gets 429", p.concurrency, p.queue, p.queueTimeout)
+	if p.global > 0 {
+		atOnce += fmt.Sprintf(", %d in all", p.global)
+	}
+	if p.queue == 0 {
+		return atOnce + ", none wait, the next gets 429"
+	}
+	return fmt.Sprintf("%s, %d more wait up to %s, the next gets 429", atOnce, p.queue, short(p.queueTimeout))
+}
+
+// governed says what the limits are for.
+func (p *runPlan) governed() string {
+	if len(p.limits) == 0 {
+		return "the well-known model APIs (OpenAI, Anthropic, Gemini, Azure, Ollama), all together"
+	}
+	return strings.Join(p.routes(nil), ", ")
+}
+
+func (r *retries) String() string {
+	often := map[int]string{0: "none", unlimited: "unlimited"}[r.count]
+	if often == "" {
+		often = fmt.Sprintf("up to %d", r.count)
+	}
+	if !r.on() {
+		return often
+	}
+	what := "5xx and no answer"
+	if !r.skip429 {
+		what = "5xx, 429 and no answer"
+	}
+	return fmt.Sprintf("%s, after %s, of requests up to %d MiB", often, what, r.maxBodyMB)
 }
 
 func (p *runPlan) curl(url string) string {

@@ -6,10 +6,12 @@ import (
 	"os"
 )
 
-// setCluster makes the bootstrap's one cluster and route lead to the upstream.
+// setCluster makes the bootstrap's one cluster and both routes lead to the upstream.
 func (u *upstream) setCluster(e *yamlEdit) error {
-	e.set(routePath+"host_rewrite_literal", u.authority())
-	e.set(routePath+"prefix_rewrite", u.path+"/")
+	for _, route := range []string{routePath, otherRoutePath} {
+		e.set(route+"host_rewrite_literal", u.authority())
+		e.set(route+"prefix_rewrite", u.path+"/")
+	}
 	e.setAddress(endpointPath, u.host, u.port)
 	if !u.isAddress() {
 		// One connection at a time to whatever the name says then, and whichever of its addresses answers first: the

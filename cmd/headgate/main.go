@@ -92,6 +92,6 @@ func printUsage(w io.Writer, name string, flags *flag.FlagSet) {
 		if f.DefValue != "" && f.DefValue != "false" {
 			usage += " (default " + f.DefValue + ")"
 		}
-		fmt.Fprintf(w, "  %-26s %s\n", strings.TrimSpace("--"+f.Name+" "+value), usage)
+		fmt.Fprintf(w, "  %-37s %s\n", strings.TrimSpace("--"+f.Name+" "+value), usage)
 	})
 }

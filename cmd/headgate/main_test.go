@@ -53,6 +53,23 @@ func TestErrorsAreOneLineThatSaysWhatToDo(t *testing.T) {
 		{"run --sample --queue 4294967297", `--queue "4294967297": want a whole number from 0 to 100000`},
 		{"run --sample --queue-timeout 5", `--queue-timeout "5": want a duration from 1ms to 1h, e.g. 30s or 250ms`},
 		{"run --sample --queue-timeout 2h", `--queue-timeout "2h": want a duration from 1ms to 1h, e.g. 30s or 250ms`},
+		{"run --sample --queue-timeout 1.0005s", `--queue-timeout "1.0005s": want a duration from 1ms to 1h, e.g. 30s or 250ms`},
+		{"run --sample --limit chat", `--limit "chat": has no path that begins with '/': want [METHOD ]/path[:N][@group], e.g. "POST /chat/completions:4"`},
+		{"run --sample --limit /chat:4.5", `--limit "/chat:4.5": has no limit after ':' (want 0 to 1000000): want [METHOD ]/path[:N][@group], e.g. "POST /chat/completions:4"`},
+		{"render istio --limit /a:2@g --limit /b@g", `--limit "/b@g": "/b:4@g" disagrees with --limit "/a:2@g" on the limit of group "@g"`},
+		{"run --sample --print-config --limit /a:2 --limit /a", `--limit "/a": "/a:2" repeats --limit "/a:2", which would always match first`},
+		{"run --sample --global-concurrency 0", `--global-concurrency "0": want a whole number from 1 to 100000, or off`},
+		{"run --sample --retry -1", `--retry "-1": want a whole number from 0 to 100000, or unlimited`},
+		{"run --sample --retry-max-body-mb 5000", `--retry-max-body-mb "5000": want a whole number from 0 to 1024`},
+		{"run --sample --retry-wait-min 0", `--retry-wait-min "0": want a duration from 1ms to 1h, e.g. 30s or 250ms`},
+		{"run --sample --retry-wait-min 9s --retry-wait-max 8s", "--retry-wait-min 9s is above --retry-wait-max 8s: want it the other way round"},
+		{"run --sample --retry-min-delay 9s --retry-wait-max 8s", "--retry-min-delay 9s is above --retry-wait-max 8s: want it the other way round"},
+		{"run --sample --retry-skip-429 maybe", "unexpected argument \"maybe\" (see `headgate help run`)"},
+		{"run --sample --retry-skip-429=maybe", `--retry-skip-429 "maybe": want on or off`},
+		{"run --sample --release-cooldown 11m", `--release-cooldown "11m": want a duration from 0s to 600s, e.g. 30s or 250ms`},
+		{"run --sample --cb-threshold 0", `--cb-threshold "0": want a whole number from 1 to 1000`},
+		{"run --sample --cb-open-timeout 20s --cb-max-open-timeout 10s", "--cb-open-timeout 20s is above --cb-max-open-timeout 10s: want it the other way round"},
+		{"render istio --cb-penalty 20s --cb-max-penalty 10s", "--cb-penalty 20s is above --cb-max-penalty 10s: want it the other way round"},
 		{"run --sample --workers 0", `--workers "0": want a whole number from 1 to 100000`},
 		{"run --sample --wasm no/such.wasm", "no wasm module at no/such.wasm: make it with `make build`, or say where it is with --wasm"},
 		{"render", "render what? want `headgate render envoy` or `headgate render istio`"},
@@ -72,7 +89,7 @@ func TestHelpAndVersionAreAnswers(t *testing.T) {
 	for args, want := range map[string]string{
 		"help": "headgate check FILE", "-h": "headgate check FILE", "--help": "headgate check FILE",
 		"run --help": "--queue-timeout DURATION", "help run": "--queue-timeout DURATION", "help render": "--upstream URL", "render -h": "--upstream URL",
-		"version": "headgate ", "--version": "headgate ",
+		"version": "headgate ", "--version": "headgate ", "run --version": "headgate ", "render istio --version": "headgate ",
 	} {
 		status, out, errs := call("", strings.Fields(args)...)
 		require.Equal(t, 0, status, args)

@@ -57,6 +57,14 @@ func commentLines(document string) int {
 	return strings.Count(body, "# ")
 }
 
+// parsedPlugin is the plugin configuration of the filter at a path of a bootstrap.
+func parsedPlugin(t *testing.T, bootstrap, filter string) *admission.Config {
+	t.Helper()
+	config, err := admission.ParseConfig([]byte(at(t, bootstrap, filter+"configuration/value")))
+	require.NoError(t, err)
+	return config
+}
+
 func TestRenderPutsTheFlagsInTheirPlaces(t *testing.T) {
 	rendered := render(t, "envoy", "--upstream", "http://models.example.com:8000/base", "--bind", "127.0.0.1:1234",
 		"--concurrency", "7", "--queue", "9", "--queue-timeout", "90s", "--wasm", "/opt/headgate.wasm")
@@ -64,8 +72,11 @@ func TestRenderPutsTheFlagsInTheirPlaces(t *testing.T) {
 		listenerPath + "address/socket_address/address":    "127.0.0.1",
 		listenerPath + "address/socket_address/port_value": "1234",
 		filterPath + "vm_config/code/local/filename":       "/opt/headgate.wasm",
-		connectionPath + "request_timeout":                 "390s",
-		connectionPath + "stream_idle_timeout":             "690s",
+		tryPath + "vm_config/code/local/filename":          "/opt/headgate.wasm",
+		connectionPath + "request_timeout":                 "480s",
+		connectionPath + "stream_idle_timeout":             "780s",
+		otherRoutePath + "prefix_rewrite":                  "/base/",
+		otherRoutePath + "host_rewrite_literal":            "models.example.com:8000",
 		routePath + "prefix_rewrite":                       "/base/",
 		routePath + "host_rewrite_literal":                 "models.example.com:8000",
 		clusterPath + "type":                               "LOGICAL_DNS",
@@ -74,11 +85,10 @@ func TestRenderPutsTheFlagsInTheirPlaces(t *testing.T) {
 	} {
 		require.Equal(t, want, at(t, rendered, path), path)
 	}
-	config, err := admission.ParseConfig([]byte(at(t, rendered, filterPath+"configuration/value")))
-	require.NoError(t, err)
-	require.Len(t, config.Pools, 1)
+	config := parsedPlugin(t, rendered, filterPath)
+	require.Len(t, config.Pools, 2)
 	pool := config.Pools[0]
-	require.Equal(t, "gateway", pool.Name)
+	require.Equal(t, "route", pool.Name)
 	require.Equal(t, 7, pool.Limit)
 	require.Equal(t, 9, pool.Queue)
 	require.Equal(t, 90*admission.Second, pool.MaxWait)
@@ -88,9 +98,8 @@ func TestRenderPutsTheFlagsInTheirPlaces(t *testing.T) {
 func TestRenderTrustsNoTenantHeaderBeyondLoopback(t *testing.T) {
 	for bind, trusted := range map[string]int{"127.0.0.1:1": 1, "[::1]:1": 1, "0.0.0.0:1": 0, "[::]:1": 0, "10.0.0.1:1": 0} {
 		rendered := render(t, "envoy", "--upstream", "http://127.0.0.1:8080", "--bind", bind)
-		config, err := admission.ParseConfig([]byte(at(t, rendered, filterPath+"configuration/value")))
-		require.NoError(t, err)
-		require.Len(t, config.Identity.Tenant, trusted, bind)
+		require.Len(t, parsedPlugin(t, rendered, filterPath).Identity.Tenant, trusted, bind)
+		require.Len(t, parsedPlugin(t, rendered, tryPath).Identity.Tenant, trusted, bind)
 	}
 }
 
@@ -133,7 +142,8 @@ func TestRenderIstioHasTheSameLimits(t *testing.T) {
 	require.NoError(t, err)
 	config, err := admission.ParseConfig(text)
 	require.NoError(t, err)
-	require.Equal(t, "gateway", config.Pools[0].Name)
+	require.Equal(t, admission.StageRequest, config.Stage)
+	require.Equal(t, "route", config.Pools[0].Name)
 	require.Equal(t, 7, config.Pools[0].Limit)
 	require.Equal(t, 0, config.Pools[0].Queue)
 	require.Equal(t, 250*admission.Millisecond, config.Pools[0].MaxWait)
@@ -152,10 +162,22 @@ func TestEnvoyTakesWhatRenderPrints(t *testing.T) {
 	require.NoError(t, err)
 	binary, err := rig.EnvoyPath()
 	require.NoError(t, err)
-	for _, upstream := range []string{"http://127.0.0.1:8080", "https://localhost/v1", "https://[::1]:8443"} {
+	for _, flags := range []string{
+		"--upstream http://127.0.0.1:8080",
+		"--upstream https://localhost/v1 --retry 0",
+		"--upstream https://[::1]:8443 --retry 3 --retry-min-delay 0 --retry-skip-429 false --retry-max-body-mb 0",
+		"--upstream http://a --limit /a/*x.y:2@g --limit /b --limit PUT_/b(c):9 --global-concurrency 3 --upstream-disable-keep-alives",
+		"--upstream http://a --adaptive-headroom --circuit-breaker off --release-cooldown 0 --cancel-cooldown 0 --failure-hold 0",
+		"--upstream http://a --retry-min-delay 1h --retry-wait-max 1h --retry-wait-min 1ms --retry-max-body-mb 1024",
+		"--upstream http://a --retry-min-delay 1ms --retry-wait-max 1ms --retry-wait-min 1ms",
+	} {
+		args := strings.Fields(flags)
+		for i := range args {
+			args[i] = strings.ReplaceAll(args[i], "_", " ")
+		}
 		file := filepath.Join(t.TempDir(), "envoy.yaml")
-		require.NoError(t, os.WriteFile(file, []byte(render(t, "envoy", "--upstream", upstream, "--wasm", wasm)), 0o600))
+		require.NoError(t, os.WriteFile(file, []byte(render(t, append([]string{"envoy", "--wasm", wasm}, args...)...)), 0o600))
 		said, err := exec.Command(binary, "--mode", "validate", "-c", file).CombinedOutput()
-		require.NoError(t, err, "%s: %s", upstream, said)
+		require.NoError(t, err, "%s: %s", flags, said)
 	}
 }

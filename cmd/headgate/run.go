@@ -21,14 +21,22 @@ const (
 // A runPlan is what run is told: the gateway, and how to show it.
 type runPlan struct {
 	gateway
-	sample  bool
-	verbose bool
+	sample      bool
+	verbose     bool
+	printConfig bool
+	version     bool
 }
 
 func runRun(term terminal, args []string) error {
 	plan, err := parseRun(term, args)
 	if err != nil {
 		return err
+	}
+	switch {
+	case plan.version:
+		return printVersion(term)
+	case plan.printConfig:
+		return plan.showConfig(term.out)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -46,18 +54,26 @@ func parseRun(term terminal, args []string) (*runPlan, error) {
 	plan.flags(flags)
 	flags.BoolVar(&plan.sample, "sample", false, "bring a sample model API instead of --upstream")
 	flags.BoolVar(&plan.verbose, "verbose", false, "show Envoy's log")
+	flags.BoolVar(&plan.printConfig, "print-config", false, "print what the flags become, and end")
+	flags.BoolVar(&plan.version, "version", false, "print the version, and end")
+	return plan, plan.parse(term, flags, args)
+}
+
+func (p *runPlan) parse(term terminal, flags *flagSet, args []string) error {
 	if err := flags.parseAll(term, args); err != nil {
-		return nil, err
+		return err
 	}
 	switch {
-	case plan.sample && plan.upstream != nil:
-		return nil, errors.New("--sample brings its own model API: leave out --upstream or --sample")
-	case plan.sample:
-		plan.sampleLimits(flags)
-	case plan.upstream == nil:
-		return nil, errNoUpstream
+	case p.version:
+		return nil
+	case p.sample && p.upstream != nil:
+		return errors.New("--sample brings its own model API: leave out --upstream or --sample")
+	case p.sample:
+		p.sampleLimits(flags)
+	case p.upstream == nil:
+		return errNoUpstream
 	}
-	return plan, nil
+	return p.settle(flags)
 }
 
 // sampleLimits lowers the limits that no flag has set.

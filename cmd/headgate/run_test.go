@@ -64,7 +64,7 @@ func TestRunLeadsToTheUpstreamsHostAndBasePath(t *testing.T) {
 	h := runGateway(t, nil, "--upstream", fmt.Sprintf("http://localhost:%d/base", port))
 	reply := h.send("/v1/chat/completions?a=b", false)
 	require.Equal(t, fmt.Sprintf("POST localhost:%d /base/v1/chat/completions?a=b", port), whole(t, reply.Body))
-	require.Contains(t, h.numbers(), "wasmcustom.headgate.gateway.admitted: 1\n")
+	require.Contains(t, h.numbers(), "wasmcustom.headgate.route.admitted: 1\n")
 }
 
 // The sample's limits are 2 at once and 3 waiting; an interrupt cuts what runs, and all of it ends.
@@ -93,7 +93,7 @@ func TestRunSampleShowsTheLimitsAndEndsOnInterrupt(t *testing.T) {
 }
 
 func (h *tool) shows(gauge string, n int) bool {
-	return strings.Contains(h.numbers(), fmt.Sprintf("wasmcustom.headgate.gateway.%s: %d\n", gauge, n))
+	return strings.Contains(h.numbers(), fmt.Sprintf("wasmcustom.headgate.route.%s: %d\n", gauge, n))
 }
 
 // A Ctrl-C in a terminal reaches the whole group, once.

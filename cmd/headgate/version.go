@@ -12,8 +12,12 @@ func runVersion(term terminal, args []string) error {
 	if err := newFlagSet("version").parseAll(term, args); err != nil {
 		return err
 	}
-	fmt.Fprintln(term.out, "headgate", toolVersion())
-	return nil
+	return printVersion(term)
+}
+
+func printVersion(term terminal) error {
+	_, err := fmt.Fprintln(term.out, "headgate", toolVersion())
+	return err
 }
 
 // toolVersion is the version make build gave, else the one Go recorded (go install MODULE@VERSION).

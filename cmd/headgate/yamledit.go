@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -38,6 +39,71 @@ func (e *yamlEdit) set(path string, value any) {
 	if text, isText := value.(string); isText && strings.Contains(text, "\n") {
 		node.Style = yaml.LiteralStyle
 	}
+}
+
+// remove takes the value at path, and the comments on it, out of what holds it.
+func (e *yamlEdit) remove(path string) {
+	e.change(path, func(parent *yaml.Node, i int) {
+		n := 1
+		if parent.Kind == yaml.MappingNode {
+			i, n = i-1, 2
+		}
+		parent.Content = slices.Delete(parent.Content, i, i+n)
+	})
+}
+
+// double puts a copy of an element of a list after it; their comments are on the first only.
+func (e *yamlEdit) double(path string) {
+	e.change(path, func(parent *yaml.Node, i int) {
+		parent.Content = slices.Insert(parent.Content, i+1, bare(parent.Content[i]))
+	})
+}
+
+// bare is a copy of a node without its comments.
+func bare(node *yaml.Node) *yaml.Node {
+	c := *node
+	c.HeadComment, c.LineComment, c.FootComment = "", "", ""
+	c.Content = make([]*yaml.Node, len(node.Content))
+	for i, n := range node.Content {
+		c.Content[i] = bare(n)
+	}
+	return &c
+}
+
+// comment replaces the comment above the value at path, which stands at its key or, in a list, at its first part.
+func (e *yamlEdit) comment(path, text string) {
+	e.change(path, func(parent *yaml.Node, i int) {
+		if parent.Kind == yaml.MappingNode {
+			parent.Content[i-1].HeadComment = text
+			return
+		}
+		element := parent.Content[i]
+		element.HeadComment = text
+		if len(element.Content) > 0 {
+			element.Content[0].HeadComment = ""
+		}
+	})
+}
+
+// change calls f with what holds the value at path, and with the value's index there.
+func (e *yamlEdit) change(path string, f func(parent *yaml.Node, i int)) {
+	if e.err != nil {
+		return
+	}
+	above, _ := cutLast(path, "/")
+	parent, err := e.find(above, false)
+	if err == nil {
+		var node *yaml.Node
+		if node, err = e.find(path, false); err == nil {
+			f(parent, slices.Index(parent.Content, node))
+		}
+	}
+	e.err = err
+}
+
+func cutLast(text, separator string) (before, after string) {
+	i := strings.LastIndex(text, separator)
+	return text[:i], text[i+1:]
 }
 
 // setHead replaces the comment at the top.

@@ -105,14 +105,17 @@ func here(t *testing.T, gateway, admin, model int) string {
 	text, err := os.ReadFile("envoy.yaml")
 	require.NoError(t, err)
 	config := string(text)
-	for was, is := range map[string]string{
-		"address: 0.0.0.0, port_value: 10000":  "address: 127.0.0.1, port_value: " + strconv.Itoa(gateway),
-		"address: 127.0.0.1, port_value: 9901": "address: 127.0.0.1, port_value: " + strconv.Itoa(admin),
-		"address: model, port_value: 8080":     "address: 127.0.0.1, port_value: " + strconv.Itoa(model),
-		"filename: /etc/envoy/headgate.wasm":   "filename: " + wasm,
+	for _, change := range []struct {
+		was, is string
+		times   int
+	}{
+		{"address: 0.0.0.0, port_value: 10000", "address: 127.0.0.1, port_value: " + strconv.Itoa(gateway), 1},
+		{"address: 127.0.0.1, port_value: 9901", "address: 127.0.0.1, port_value: " + strconv.Itoa(admin), 1},
+		{"address: model, port_value: 8080", "address: 127.0.0.1, port_value: " + strconv.Itoa(model), 1},
+		{"filename: /etc/envoy/headgate.wasm", "filename: " + wasm, 2}, // a filter for requests, one for tries
 	} {
-		require.Equal(t, 1, strings.Count(config, was), was)
-		config = strings.Replace(config, was, is, 1)
+		require.Equal(t, change.times, strings.Count(config, change.was), change.was)
+		config = strings.ReplaceAll(config, change.was, change.is)
 	}
 	file := filepath.Join(t.TempDir(), "envoy.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(config), 0o600))

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"strings"
+)
+
+// showConfig prints what the flags become: the plugin's configuration in each stage, and what of Envoy's they decide.
+func (p *runPlan) showConfig(w io.Writer) error {
+	if p.sample {
+		p.upstream = &upstream{host: "127.0.0.1", port: samplePort}
+	}
+	bootstrap, err := p.renderBootstrap()
+	if err != nil {
+		return err
+	}
+	e := editYAML(bootstrap)
+	plugins := map[string]json.RawMessage{}
+	for stage, filter := range p.stages() {
+		plugins[stage] = json.RawMessage(e.text(filter + "configuration/value"))
+	}
+	settings := map[string]any{}
+	for name, path := range map[string]string{
+		"bind":                         listenerPath + "address",
+		"request_timeout":              connectionPath + "request_timeout",
+		"stream_idle_timeout":          connectionPath + "stream_idle_timeout",
+		"retry_policy":                 retryPath,
+		"retry_body_bytes":             routesPath + "0/per_request_buffer_limit_bytes",
+		"upstream":                     endpointPath + "address",
+		"common_http_protocol_options": protocolPath + "common_http_protocol_options",
+	} {
+		if value, found := e.value(path); found {
+			settings[name] = value
+		}
+	}
+	if p.retries.on() && p.retries.minDelay > 0 {
+		first, last := p.retries.delays()
+		settings["retry_in_seconds"] = map[string]any{"after_the_first_tries": first, "then": last}
+	}
+	settings["concurrency"] = p.workers
+	if e.err != nil {
+		return e.err
+	}
+	_, err = io.WriteString(w, indented(map[string]any{"plugin": plugins, "envoy": settings}))
+	return err
+}
+
+// samplePort stands for the port that the sample gets when it runs.
+const samplePort = 1
+
+// value returns what is at path, if anything is.
+func (e *yamlEdit) value(path string) (value any, found bool) {
+	if e.err != nil {
+		return nil, false
+	}
+	node, err := e.find(strings.TrimSuffix(path, "/"), false)
+	if err != nil {
+		return nil, false
+	}
+	e.err = node.Decode(&value)
+	return value, true
+}
