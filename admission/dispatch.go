@@ -119,7 +119,11 @@ func (r *Record) retryAfter(now int64) int {
 		return maxRetryAfter
 	}
 	if r.breaker.state != breakerClosed {
-		return boundedSeconds(r.breaker.until - now)
+		wait := r.breaker.until - now
+		if r.Used()+r.Held() >= int(r.Limit) { // and then the probe needs a permit
+			wait = max(wait, r.firstUnpark()-now)
+		}
+		return boundedSeconds(wait)
 	}
 	wait := r.ReleaseEvery
 	if r.LastRelease > 0 {

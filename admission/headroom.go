@@ -36,9 +36,12 @@ func (r *Record) pushBack(now int64, p *Pool) {
 	}
 }
 
-// relax gives back what time gives back: the step's permit after a quiet window.
+// relax gives back what time gives back, the step's permit after a quiet window, and what is no longer configured.
 func (r *Record) relax(now int64, p *Pool) {
 	h := &r.headroom
+	if p != nil && p.Breaker == nil {
+		r.breaker = breakerRecord{gen: r.breaker.gen}
+	}
 	switch {
 	case p == nil:
 	case p.Headroom == nil:
@@ -70,10 +73,11 @@ func (h *headroomRecord) store(b []byte) {
 	put64(b[12:], uint64(h.grown))
 }
 
-// next is when time alone frees something next: a hold, an open breaker, a lowered limit.
-func (r *Record) next(p *Pool) int64 {
+// next is when time alone frees something next: a hold, an open breaker, a lowered limit. A breaker whose open time is over
+// stays as it is until somebody comes.
+func (r *Record) next(now int64, p *Pool) int64 {
 	next := r.firstUnpark()
-	if r.breaker.state == breakerOpen {
+	if r.breaker.state == breakerOpen && r.breaker.until > now {
 		next = earlier(next, r.breaker.until)
 	}
 	if p != nil && p.Headroom != nil && !p.Headroom.AIMD && r.headroom.cut > 0 {

@@ -177,7 +177,7 @@ func (m *Machine) run() {
 		e.Verdict = m.apply()
 	}
 	r.tidy()
-	e.BreakerGen, e.Next = r.breaker.gen, r.next(m.op.Pool)
+	e.BreakerGen, e.Next = r.breaker.gen, r.next(m.op.Now, m.op.Pool)
 	if p := r.breaker.probe; p.seq != 0 && p.slot == m.op.Me.Slot {
 		e.Probe = p.seq
 	}

@@ -166,6 +166,8 @@ func (s *stream) wait(budget admission.Duration) {
 }
 
 // stopWaiting takes a stream out of the local queue; what the record says is the caller's business.
+//
+//go:noinline // what is rare and called from many places stays one piece of the module
 func (p *plugin) stopWaiting(s *stream) {
 	k := s.at
 	delete(p.waiting, s.seq)

@@ -37,7 +37,7 @@ func (s *stream) OnHttpResponseHeaders(int, bool) types.Action {
 	if s.answer.status >= 400 {
 		s.readFailure(headers)
 	}
-	if len(forged) > 0 && s.byProvider() {
+	if s.byProvider() {
 		for _, name := range forged { // an upstream can't speak for Headgate
 			abi.RemoveResponseHeader(name)
 		}
@@ -59,23 +59,23 @@ func (s *stream) readFailure(headers abi.Pairs) {
 		a.failed = true
 	}
 	a.retryAfter = after
-	if s.byProvider() {
-		return
-	}
-	details, _ := abi.Property(codeDetails)
-	a.foreign, a.pushback, a.retryAfter = true, false, 0
-	a.failed = hasPrefix(details, "upstream_") || hasPrefix(details, "response_timeout")
 }
 
-const codeDetails = "response\x00code_details"
-
-// byProvider reports whether the answer is the provider's, and not made by Envoy or a filter, be it our own attempt stage.
+// byProvider reports whether the answer is the provider's. One made by Envoy or a filter, be it our own attempt stage, tells
+// of the provider's failure if that is a reset or a timeout, but not if Envoy's own limits kept the request from being sent.
 func (s *stream) byProvider() bool {
 	if s.plugin.cfg.Stage == admission.StageAttempt {
 		return true // an attempt sees no others
 	}
-	details, _ := abi.Property(codeDetails)
-	return view(details) == "via_upstream"
+	details, _ := abi.Property("response\x00code_details")
+	if view(details) == "via_upstream" {
+		return true
+	}
+	a := &s.answer
+	a.foreign, a.pushback, a.retryAfter = true, false, 0
+	a.failed = hasPrefix(details, "response_timeout") ||
+		hasPrefix(details, "upstream_") && view(details) != "upstream_reset_before_response_started{overflow}"
+	return false
 }
 
 // retryHeaders reads when to come back, and whether the answer speaks of a rate limit at all.

@@ -103,6 +103,7 @@ func (p *plugin) retire(o *pool, place admission.Place) bool {
 			return false
 		}
 		if !e.Changed || abi.SetShared(data, next, cas) == abi.StatusOK {
+			p.lower(&o.stats, e) // holds that were over
 			return true
 		}
 	}

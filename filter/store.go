@@ -188,6 +188,8 @@ func (p *plugin) failed(k *key) {
 }
 
 // mark remembers that a key's record has to be put right.
+//
+//go:noinline // as stopWaiting
 func (p *plugin) mark(k *key) {
 	if !k.dirty {
 		k.dirty = true

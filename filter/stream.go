@@ -215,6 +215,9 @@ func (s *stream) Recovered(string) types.Action {
 	for _, h := range s.held {
 		if h.key != nil {
 			h.key.drop(s.tenantOf(h.key))
+			if h.key.probe == h.seq {
+				h.key.probe = 0
+			}
 			p.permits--
 			p.failed(h.key)
 		}

@@ -150,7 +150,7 @@ func (p *plugin) age() {
 			continue
 		}
 		p.prepare(&p.op, admission.OpTend, k).Expect = false
-		if p.step(k) == nil {
+		if p.step(k) == nil && k.involved() { // of others this context has no truth to tell
 			p.mark(k)
 		}
 	}
@@ -240,6 +240,8 @@ func (k *key) anyDue(now int64) bool {
 }
 
 // decide puts a stream whose wait is over into the backlog, from which flush resumes or answers it.
+//
+//go:noinline // as stopWaiting
 func (p *plugin) decide(s *stream, f fate) {
 	s.fate = f
 	p.backlog = append(p.backlog, s)
