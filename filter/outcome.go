@@ -37,13 +37,29 @@ func (s *stream) OnHttpResponseHeaders(int, bool) types.Action {
 	if s.answer.status >= 400 {
 		s.readFailure(headers)
 	}
+	probes := s.probes()
+	if s.answer.status < 400 && len(forged) == 0 && !probes {
+		return types.ActionContinue // whose answer it is can be told at its end, for nothing if it comes whole
+	}
 	if s.byProvider() {
 		for _, name := range forged { // an upstream can't speak for Headgate
 			abi.RemoveResponseHeader(name)
 		}
 	}
-	s.reportProbe()
+	if probes {
+		s.reportProbe()
+	}
 	return types.ActionContinue
+}
+
+// probes reports whether the request is a breaker's probe.
+func (s *stream) probes() bool {
+	for i := range s.held {
+		if h := &s.held[i]; h.key != nil && h.key.probe == h.seq {
+			return true
+		}
+	}
+	return false
 }
 
 // readFailure finds out whether an answer that is no success is the provider's failure.
@@ -123,6 +139,9 @@ func (s *stream) judge() (o admission.Outcome, whole bool) {
 	}
 	_, status := abi.Property("response\x00backend_latency") // there once the upstream's last byte has come
 	whole = status == abi.StatusOK && !a.foreign
+	if !whole && a.status > 0 && a.status < 400 {
+		s.byProvider()
+	}
 	switch {
 	case a.failed:
 		return admission.OutcomeFailure, whole
