@@ -40,7 +40,7 @@ var answers = [...]struct {
 	reasonExpired: {429, "ADMISSION_WAIT_DEADLINE_EXCEEDED", "rate_limited",
 		"No permit came free in the time this request could wait. Try again later.", "headgate_expired", "expired", 8},
 	reasonBreaker: {503, "BREAKER_OPEN", "unavailable",
-		"The model's provider fails, so it is given time to recover. Try again later.", "headgate_breaker_open", "breaker", 14},
+		"The upstream has failed or pushed back too often, so it is given time to recover. Try again later.", "headgate_breaker_open", "breaker", 14},
 	reasonAmbiguous: {400, "AMBIGUOUS_IDENTITY", "invalid_request_error",
 		"A header that decides the tenant, the model, the class or the deadline was sent more than once.", "headgate_ambiguous", "ambiguous", 3},
 }

@@ -47,7 +47,7 @@ func (p *runPlan) upstreamName() string {
 func (p *runPlan) limitsLine() string {
 	atOnce := strconv.Itoa(p.concurrency) + " at once"
 	if len(p.limits) > 0 {
-		atOnce = "as below"
+		atOnce = "as the patterns say"
 	}
 	if p.global > 0 {
 		atOnce += fmt.Sprintf(", %d in all", p.global)

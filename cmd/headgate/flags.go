@@ -117,10 +117,10 @@ func (f *flagSet) join(args []string) []string {
 			continue
 		}
 		value, ours := declared.Value.(settable)
-		if i+1 < len(args) {
+		if i+1 < len(args) && !strings.Contains(arg, "=") {
 			_, isWord := switchWords[args[i+1]]
 			switch {
-			case ours && value.isSwitch && isWord:
+			case ours && value.isSwitch && (isWord || !strings.HasPrefix(args[i+1], "-")):
 				i++
 				arg += "=" + args[i]
 			case ours && !value.isSwitch:

@@ -1,6 +1,9 @@
 package main
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // A shaping is how the gateway spares an upstream that counts differently: what its flags decide besides the limits.
 type shaping struct {
@@ -61,7 +64,30 @@ func (s *shaping) settle(f *flagSet) error {
 	if err := f.order("cb-open-timeout", &s.open, "cb-max-open-timeout", &s.maxOpen); err != nil {
 		return err
 	}
+	if err := s.settleFailures(f); err != nil {
+		return err
+	}
 	return f.order("cb-penalty", &s.penalty, "cb-max-penalty", &s.maxPenalty)
+}
+
+// breakerFlags are what only a breaker has a use for.
+var breakerFlags = []string{"cb-threshold", "cb-window", "cb-open-timeout", "cb-max-open-timeout", "cb-penalty", "cb-max-penalty"}
+
+// settleFailures decides what holds a permit after a failure: the breaker's penalty, or a failure hold that was given where
+// no penalty was.
+func (s *shaping) settleFailures(f *flagSet) error {
+	if !s.breaker {
+		for _, name := range breakerFlags {
+			if f.given(name) {
+				return fmt.Errorf("--%s is of no use with --circuit-breaker off: want one of them", name)
+			}
+		}
+		return nil
+	}
+	if f.given("failure-hold") && s.failureHold > 0 && !f.given("cb-penalty") {
+		s.penalty = 0
+	}
+	return nil
 }
 
 // protect adds to a pool what the flags ask for.

@@ -220,3 +220,14 @@ func TestRenderDisablesKeepAlives(t *testing.T) {
 	rendered := render(t, "envoy", "--upstream", "http://a", "--upstream-disable-keep-alives")
 	require.Equal(t, "1", at(t, rendered, protocolPath+"common_http_protocol_options/max_requests_per_connection"))
 }
+
+// A failure hold that was given takes the place of a penalty that was not.
+func TestFailureHoldTakesTheDefaultPenaltysPlace(t *testing.T) {
+	penalty := func(flags ...string) admission.Duration {
+		printed := printConfig(t, append(flags, "--retry", "0")...)
+		return printed.at(t, "request").Pools[0].Breaker.Penalty
+	}
+	require.Equal(t, 2*admission.Second, penalty())
+	require.Zero(t, penalty("--failure-hold", "5s"))
+	require.Equal(t, 3*admission.Second, penalty("--failure-hold", "5s", "--cb-penalty", "3s"))
+}
