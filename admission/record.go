@@ -110,7 +110,7 @@ func (r *Record) Idle() bool {
 // remembers reports whether the record keeps something about its provider that would be missed: an open breaker, a limit
 // lowered not long ago.
 func (r *Record) remembers(now int64) bool {
-	return r.breaker.state == breakerOpen && now < r.breaker.until || r.headroom.cut > 0 && now-r.headroom.last < int64(maxHold)
+	return r.breaker.state != breakerClosed && now < r.breaker.until+int64(maxHold) || r.headroom.cut > 0 && now-r.headroom.last < int64(maxHold)
 }
 
 // reset empties the record for op's key and generation, keeping its buffers. The limit is op's even if it doesn't assert

@@ -83,7 +83,9 @@ func (s *stream) ask(budget admission.Duration) *admission.Effect {
 	if !p.sit() {
 		return nil
 	}
-	p.seq++
+	if p.seq++; p.seq == 0 {
+		p.seq = 1 // 0 is no ticket
+	}
 	for range 2 { // twice: the key may lose its place in between, and share another
 		k := p.resolve(s.at)
 		s.at = k

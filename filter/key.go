@@ -56,6 +56,17 @@ func (k *key) drop(tenant uint64) {
 	}
 }
 
+// tidy forgets the tenants of which nothing runs: those that only waited.
+func (k *key) tidy() {
+	kept := k.running[:0]
+	for _, s := range k.running {
+		if s.Count > 0 {
+			kept = append(kept, s)
+		}
+	}
+	k.running = kept
+}
+
 // key returns the pool's key for a name, known or not. name may be a view of memory that is about to change.
 func (o *pool) key(name string, maxKeys int) *key {
 	if len(o.Key) == 0 {

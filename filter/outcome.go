@@ -21,7 +21,7 @@ type answer struct {
 
 // OnHttpResponseHeaders looks at the provider's answer.
 func (s *stream) OnHttpResponseHeaders(int, bool) types.Action {
-	if !s.answer.sent || len(s.held) == 0 {
+	if !s.answer.sent {
 		return types.ActionContinue
 	}
 	headers, _ := abi.ResponseHeaders()
@@ -163,12 +163,15 @@ func (s *stream) judge() (o admission.Outcome, whole bool) {
 	return admission.OutcomeFailure, false // reset, or out of time
 }
 
-// downstreamGone is the response flag (Envoy's DC) of a client that closed or reset.
-const downstreamGone = 1 << 14
+// noVerdict are the response flags of endings that say nothing about the provider. The client closed its connection (Envoy's
+// DC), broke its protocol (DPE) or reset its stream (DR); or a timer for idle (SI) or long (DT) streams ended it, which a
+// client that stops reading can bring about.
+const noVerdict = 1<<14 | 1<<18 | 1<<28 | 1<<16 | 1<<22
 
+// clientLeft reports whether the request was ended from the client's side, or by a timer on its stream.
 func (s *stream) clientLeft() bool {
-	flags, status := abi.Property("response\x00flags")
-	return status == abi.StatusOK && len(flags) == 8 && (int(flags[1])<<8)&downstreamGone != 0
+	f, status := abi.Property("response\x00flags")
+	return status == abi.StatusOK && len(f) == 8 && (uint32(f[0])|uint32(f[1])<<8|uint32(f[2])<<16|uint32(f[3])<<24)&noVerdict != 0
 }
 
 // conclude counts how the request ended, in every pool that it holds a permit of.

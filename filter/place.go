@@ -12,6 +12,9 @@ const evictionTries = 16
 
 // resolve returns the key whose record is to be used for k: k itself, or the pool's shared one if there is no place left.
 func (p *plugin) resolve(k *key) *key {
+	if !k.fixed {
+		k = k.pool.key(k.name, p.cfg.MaxKeys) // it may have been forgotten while the request waited elsewhere
+	}
 	if k.fixed || k.placed || p.locate(k, nil) {
 		return k
 	}

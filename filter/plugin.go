@@ -153,7 +153,10 @@ func (p *plugin) OnPluginDone() bool {
 	if p.cfg != nil {
 		p.begin()
 		p.releaseLeaving()
-		p.leave()
+		p.repair()
+		if len(p.dirty) == 0 { // else the lease gives back what could not be
+			p.leave()
+		}
 	}
 	return true
 }

@@ -160,6 +160,7 @@ func (p *plugin) sync(k *key) bool {
 // truth fills syncOp with what this context knows of a key.
 func (p *plugin) truth(k *key) {
 	op := p.prepare(&p.syncOp, admission.OpSync, k)
+	k.tidy()
 	for _, s := range k.queue {
 		k.share(s.share(k))
 	}

@@ -78,7 +78,7 @@ func (s *stream) OnHttpRequestHeaders(_ int, end bool) types.Action {
 	case identityInBody:
 		s.read()
 		if s.shadow() {
-			s.handOver(true)
+			s.announce()
 			return types.ActionContinue
 		}
 		return s.pause()
@@ -131,7 +131,7 @@ func (s *stream) OnHttpStreamDone() {
 	if s.body != nil {
 		s.forgetBody()
 	}
-	if len(s.keys) > 0 {
+	if len(s.keys) > 0 || s.fate != fateNone {
 		p.begin()
 		s.abandon()
 		outcome := s.conclude()
@@ -159,11 +159,12 @@ func (p *plugin) releaseNext(s *stream) {
 var nothing = []byte{0}
 
 func (p *plugin) releaseLeaving() {
-	for _, s := range p.leaving {
+	leaving := p.leaving
+	p.leaving = p.leaving[:0:0]
+	for _, s := range leaving {
 		s.releaseAll(admission.OutcomeCancel)
 		s.recycle()
 	}
-	p.leaving = p.leaving[:0]
 }
 
 // abandon ends a wait whose client has gone.

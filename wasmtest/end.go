@@ -24,6 +24,7 @@ const (
 	FlagUpstreamTermination   ResponseFlags = 1 << 6  // UC
 	FlagDownstreamTermination ResponseFlags = 1 << 14 // DC
 	FlagStreamIdleTimeout     ResponseFlags = 1 << 16 // SI
+	FlagDownstreamRemoteReset ResponseFlags = 1 << 28 // DR: an HTTP/2 client reset its stream
 )
 
 // End is how a stream ended; the guest reads the last three as the properties response.code, response.flags and
