@@ -51,7 +51,7 @@ var poolRule = rule{form: formObject, then: (*Config).parsePool, fields: []rule{
 	poolPer:       {name: "per", form: formChoice, words: []string{"invocation", "attempt"}},
 	poolKey:       {name: "key", form: formArray, most: int64(dimensionCount), each: &rule{form: formChoice, once: true, words: dimensionNames}},
 	poolKeys:      {name: "keys", form: formMap, each: &rule{form: formObject, fields: keyRules}, then: (*Config).checkPool},
-	poolFairBy:    {name: "fair_by", form: formChoice, words: []string{"tenant"}},
+	poolFairBy:    {name: "fair_by", form: formChoice, words: []string{"tenant"}, then: (*Config).checkPool},
 	poolWeights:   {name: "weights", form: formMap, each: &rule{form: formInteger, least: 1, most: maxWeight}, then: (*Config).checkPool},
 	poolMatch:     {name: "match", form: formObject, fields: matchRules},
 	poolMinActive: {name: "min_active", form: formInteger, limited: 1},
@@ -92,6 +92,10 @@ var headroomRules = []rule{
 	headroomMin:    {name: "min", form: formInteger, limited: 2, least: 1, absent: 1},
 }
 
+// maxFairQueue is how many may wait in a pool that is fair by tenant: each may be another tenant's, and a worker numbers
+// those in 16 bits.
+const maxFairQueue = 65535
+
 // checkPool looks further at a field of a pool.
 func (*Config) checkPool(n *node) *ConfigError {
 	pool, problem := n.up, ""
@@ -106,6 +110,10 @@ func (*Config) checkPool(n *node) *ConfigError {
 			problem = "needs a key of one dimension, which says what the keys are"
 		} else if count > most {
 			problem = around(around("has ", count, " keys, more than max_keys ("), most, ")")
+		}
+	case "fair_by":
+		if pool.fields[poolQueue].number > maxFairQueue {
+			problem = around("needs a queue of at most ", maxFairQueue, "")
 		}
 	case "weights":
 		if pool.fields[poolFairBy].node == nil {

@@ -199,6 +199,7 @@ func TestConfigRefusals(t *testing.T) {
 		{poolJSON(`"limit": 1, "key": ["tenant"], "keys": {"a": {"limit": 1, "queue": 2}}`), `pools[0].keys["a"].queue: is not a field here (want limit)`},
 		{poolJSON(`"limit": 1, "key": ["tenant"], "keys": {"": {"limit": 1}}`), `pools[0].keys[""]: "" is empty`},
 		{`{"max_keys": 1, "pools": [{"name": "p", "limit": 1, ` + manyKeys + `}]}`, `pools[0].keys: has 2 keys, more than max_keys (1)`},
+		{poolJSON(`"limit": 1, "queue": 65536, "fair_by": "tenant"`), `pools[0].fair_by: needs a queue of at most 65535`},
 		{poolJSON(`"limit": 1, "fair_by": "luck"`), `pools[0].fair_by: "luck" is unknown (want "tenant")`},
 		{poolJSON(`"limit": 1, "weights": {"a": 1}`), `pools[0].weights: needs fair_by: "tenant"`},
 		{poolJSON(`"limit": 1, "fair_by": "tenant", "weights": {"a": 0}`), `pools[0].weights["a"]: 0 is out of range (want 1 to 1000)`},
