@@ -294,6 +294,8 @@ func TestOpenBreakerAndLoweredLimitAreNotRetired(t *testing.T) {
 	require.Equal(t, admission.VerdictBusy, retire(s))
 	s.now += second - 1
 	require.Equal(t, admission.VerdictBusy, retire(s))
+	s.now += 10 * 60 * second // and ten minutes longer, in which its next probe is still to come
+	require.Equal(t, admission.VerdictBusy, retire(s))
 	s.now++
 	require.Equal(t, admission.VerdictDone, retire(s))
 

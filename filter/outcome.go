@@ -30,7 +30,7 @@ func (s *stream) OnHttpResponseHeaders(int, bool) types.Action {
 		switch {
 		case view(c.Name) == ":status":
 			s.answer.status = decimal(c.Value)
-		case hasPrefix(c.Name, ownPrefix):
+		case hasPrefix(c.Name, ownPrefix) && !s.shadow():
 			forged = append(forged, string(c.Name))
 		}
 	}
