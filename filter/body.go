@@ -125,6 +125,7 @@ func (s *stream) decided() types.Action {
 	s.stopReading()
 	pass := s.proceed()
 	if s.shadow() {
+		s.handOver(true) // now with the model, for the attempts that wait for it
 		return types.ActionContinue
 	}
 	switch pass {

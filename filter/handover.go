@@ -18,7 +18,7 @@ const (
 // is out of every client's reach, as headers are not.
 const handoverKey = "headgate.invocation"
 
-// handoverVersion starts the handed-over bytes: version 1, governed 1, deadline 8, then each dimension's value behind its
+// handoverVersion starts the handed-over bytes: version 1, governed 1 (2: and the model is still to come, in shadow), deadline 8, then each dimension's value behind its
 // length in 2; little endian.
 const handoverVersion = 1
 
@@ -31,7 +31,10 @@ func (s *stream) handOver(governed bool) {
 		return
 	}
 	b := append(p.out[:0], handoverVersion, 0)
-	if governed {
+	switch {
+	case governed && s.body != nil:
+		b[1] = 2
+	case governed:
 		b[1] = 1
 	}
 	for i := range 8 {
@@ -54,7 +57,8 @@ func (s *stream) inherit() {
 	if status != abi.StatusOK || len(b) < handoverHead || b[0] != handoverVersion {
 		return
 	}
-	if b[1] == 0 {
+	state := b[1]
+	if state == 0 {
 		s.inherited = inheritedUngoverned
 		return
 	}
@@ -74,7 +78,7 @@ func (s *stream) inherit() {
 		s.dims[d] = s.keepRaw(b[:n])
 		b = b[n:]
 	}
-	s.inherited, s.deadline = inheritedGoverned, int64(deadline)
+	s.inherited, s.deadline, s.later = inheritedGoverned, int64(deadline), state == 2
 	if n, status := abi.Property("upstream\x00request_attempt_count"); status == abi.StatusOK && len(n) == 8 {
 		s.attempt = int64(n[0]) | int64(n[1])<<8
 	}

@@ -15,6 +15,7 @@ const (
 	identityUngoverned                // no route pattern matches
 	identityAmbiguous                 // a header that decides was sent twice
 	identityInBody                    // the model is in the body, which has to come first
+	identityLater                     // likewise, and the invocation stage, in shadow, lets the request pass meanwhile
 )
 
 // A span is a piece of stream.text.
@@ -224,6 +225,9 @@ func (s *stream) identifyModel(path string, hasBody bool) identification {
 			continue
 		}
 		if p.cfg.Stage == admission.StageAttempt {
+			if s.later {
+				return identityLater
+			}
 			if m := s.kept(s.dims[admission.DimensionModel]); len(m) > 0 && view(m) != unknownModel {
 				s.choose()
 				return identityGoverned

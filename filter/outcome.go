@@ -24,6 +24,9 @@ func (s *stream) OnHttpResponseHeaders(int, bool) types.Action {
 	if !s.answer.sent {
 		return types.ActionContinue
 	}
+	if s.later {
+		s.evaluateLate()
+	}
 	headers, _ := abi.ResponseHeaders()
 	forged := s.plugin.reads.own[:0]
 	for c := headers.Cursor(); c.Next(); {
@@ -50,6 +53,19 @@ func (s *stream) OnHttpResponseHeaders(int, bool) types.Action {
 		s.reportProbe()
 	}
 	return types.ActionContinue
+}
+
+// evaluateLate takes an attempt in shadow through the pools when its answer begins: by then its body has passed, and with it
+// the model.
+func (s *stream) evaluateLate() {
+	s.plugin.begin()
+	s.inherit()
+	s.later = false
+	if s.dims[admission.DimensionModel].to == s.dims[admission.DimensionModel].from {
+		s.setModel(bytesOf(unknownModel))
+	}
+	s.choose()
+	s.proceed()
 }
 
 // probes reports whether the request is a breaker's probe.

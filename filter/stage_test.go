@@ -707,3 +707,25 @@ func TestAccessLogIsToldWhichTryItWas(t *testing.T) {
 	told, _ := c.Request().FilterState("headgate")
 	require.JSONEq(t, `{"outcome":"admitted","pool":"model","wait_ms":0,"attempts":2}`, string(told))
 }
+
+// In shadow the request is at the upstream before its body has named the model: the attempt counts when its answer begins.
+func TestShadowInTwoStagesCountsTheModelInTheBody(t *testing.T) {
+	c := with(twoPools(9, 1), "mode", "shadow")
+	c["identity"] = object{"model": []object{{"json_body": "model"}}}
+	g := startStages(t, 1, c)
+	try := func(model string) *wasmtest.Stream {
+		s := g.plugin.Stream(0)
+		s.RequestHeaders(wasmtest.RequestHeaders("POST", "/v1/chat/completions", "content-type", "application/json"), false)
+		a := g.attempts.Stream(0, wasmtest.Upstream(), wasmtest.OfRequest(s.Request()))
+		a.RequestHeaders(s.Forwarded().Headers, false)
+		s.RequestBody([]byte(chat(model)), true)
+		a.ResponseHeaders(wasmtest.ResponseHeaders(200), false)
+		return a
+	}
+	try("a")
+	try("b")
+	require.Zero(t, g.counter("model.shadow_would_wait"), "two models, one permit each")
+	try("a")
+	require.Equal(t, 1, g.counter("model.shadow_would_wait"), "a second request of the first model")
+	require.Equal(t, 3, g.counter("model.evaluated"))
+}

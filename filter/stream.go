@@ -31,6 +31,7 @@ type stream struct {
 	hash      uint64 // of the tenant's name
 	grpc      bool
 	inherited inheritance
+	later     bool  // in shadow: the model is known only once the body has passed
 	attempt   int64 // which try of its invocation it is, from 1; 0: no attempt
 	deadline  int64 // monotonic nanoseconds; 0: none
 	arrived   int64
@@ -69,7 +70,8 @@ func (s *stream) OnHttpRequestHeaders(_ int, end bool) types.Action {
 		return types.ActionContinue
 	}
 	p.begin()
-	switch s.identify(!end) {
+	found := s.identify(!end)
+	switch found {
 	case identityUngoverned:
 		s.passUngoverned()
 		return types.ActionContinue
@@ -83,6 +85,11 @@ func (s *stream) OnHttpRequestHeaders(_ int, end bool) types.Action {
 		}
 		return s.pause()
 	}
+	if found == identityLater {
+		s.answer.sent = true
+		return types.ActionContinue
+	}
+	s.later = false
 	pass := s.proceed()
 	if s.shadow() {
 		s.announce()
