@@ -92,11 +92,13 @@ func TestClientsCannotTripTheBreaker(t *testing.T) {
 		"a stream that lasts for too long": {Cause: "timeout", Code: 200, Details: "max_stream_duration", Flags: 1 << 22},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := start(t, 1, config(pool("model", 4, "breaker", object{"failures": 1, "window": "30s", "open": "10s"})))
+			g := start(t, 1, config(pool("model", 4, "hold", object{"cancel": "1s"},
+				"breaker", object{"failures": 1, "window": "30s", "open": "10s"})))
 			s := g.sendModel(0, "m")
 			begin(s)
 			s.End(end)
 			g.host.Drain()
+			require.Equal(t, 1, g.gauge("model.held"), "it is a cancel, and held as one")
 			g.requireRunning(g.sendModel(0, "m"), "another client's request")
 			require.Zero(t, g.counter("model.provider_failure"))
 			require.Equal(t, 1, g.counter("model.aborted"))
