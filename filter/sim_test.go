@@ -63,9 +63,8 @@ type sim struct {
 
 type request struct {
 	*wasmtest.Stream
-	worker  int
-	sent    time.Duration
-	started bool
+	worker int
+	sent   time.Duration
 }
 
 func simulate(t *testing.T, seed uint64, f faults) {
