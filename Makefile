@@ -1,7 +1,7 @@
 # `make` lists the targets. They need Go and Python 3 with venv (or an Envoy >= 1.33), and no root.
 
 GO ?= go
-GOLANGCI_LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+GOLANGCI_LINT := v2.15.0
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
 .DEFAULT_GOAL := help
@@ -30,12 +30,26 @@ clients: build ## the test with the JavaScript client, which needs Node.js; the 
 check: lint test ## what a change must pass: format, vet, lint, tidy, test
 
 lint: ## format, vet, lint, tidy
-	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "not formatted (make format):" $$unformatted >&2; exit 1; }
+	@unformatted=$$(gofmt -l */); [ -z "$$unformatted" ] || { echo "not formatted (make format):" $$unformatted >&2; exit 1; }
 	@$(GO) vet ./...
 	@GOOS=wasip1 GOARCH=wasm $(GO) vet ./cmd/filter ./filter/... ./admission/...
 	@GOOS=wasip1 GOARCH=wasm $(GO) vet -tags trap ./cmd/filter
-	@$(GO) run $(GOLANGCI_LINT) run
+	@$(MAKE) -s $(LINTER)
+	@$(LINTER) run
 	@$(GO) mod tidy -diff
+
+# The linter is built from its source, with the project's Go: one that an older Go built refuses newer code.
+GO_VERSION = $(filter go%,$(shell $(GO) env GOVERSION))
+LINTER = .tools/golangci-lint-$(GOLANGCI_LINT)-$(GO_VERSION)
+LINTER_SOURCE := github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+.tools/golangci-lint-%:
+	@echo "building golangci-lint $(GOLANGCI_LINT) once; this can take 10 minutes" >&2
+	@mkdir -p .tools
+	@GOBIN='$(CURDIR)/$@.new' GOTOOLCHAIN=$(GO_VERSION) $(GO) install $(LINTER_SOURCE)@$(GOLANGCI_LINT) 2>$@.log || \
+		{ grep -v '^go: downloading' $@.log >&2; exit 1; }
+	@mv $@.new/golangci-lint $@
+	@rm -rf $@.new $@.log
 
 bench: build ## what Headgate costs an Envoy, and its queue beside HAProxy's (needs haproxy on PATH)
 	@ENVOY="$$(build/get-envoy)" && export ENVOY && $(GO) run ./envoy/bench
@@ -46,7 +60,7 @@ explore: build ## the long explorations: more schedules, bigger scopes
 	@ENVOY="$$(build/get-envoy)" && export ENVOY && $(GO) test -count=1 -v -timeout 2h ./envoy -run Memory -explore
 
 format: ## format the code
-	@gofmt -w .
+	@gofmt -w */
 
-clean: ## remove what build and get-envoy made
+clean: ## remove what was built and fetched
 	@rm -rf build/headgate build/headgate.wasm .tools
