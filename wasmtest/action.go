@@ -36,9 +36,9 @@ func (vm *VM) judgeActions() {
 
 func (vm *VM) dropActions() { vm.actions = vm.actions[:0] }
 
-// runActions does what was deferred, in order. An action may call into the guest, whose callback ends here too and so does
-// the rest of the list before the first action has returned: the actions of one callback run nested, as they do on a real
-// stack.
+// runActions does what was deferred, in order. An action may call into the guest, whose callback ends here too and so
+// does the rest of the list before the first action has returned: the actions of one callback run nested, as they do on
+// a real stack.
 func (vm *VM) runActions() {
 	vm.stopIteration = false
 	for len(vm.actions) > 0 && vm.failed == nil {

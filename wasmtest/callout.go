@@ -74,8 +74,8 @@ func (vm *VM) httpCall(cluster string, headers Headers, body []byte, trailers He
 	return vm.lastCall, StatusOk
 }
 
-// ForeignFunction is a function of the host's own that guests reach through proxy_call_foreign_function. It runs while the
-// guest vm waits, and owns argument.
+// ForeignFunction is a function of the host's own that guests reach through proxy_call_foreign_function. It runs while
+// the guest vm waits, and owns argument.
 type ForeignFunction func(vm *VM, argument []byte) (result []byte, status Status)
 
 // SetForeignFunction makes f callable by name. Names not set answer [StatusNotFound].

@@ -11,8 +11,8 @@ const (
 	lastMap                 = 7
 )
 
-// readableMap is a map of the stream that can be read now; ok is false if it can't be reached. In proxy_on_log the headers
-// of both sides can, in proxy_on_done and proxy_on_delete nothing.
+// readableMap is a map of the stream that can be read now; ok is false if it can't be reached. In proxy_on_log the
+// headers of both sides can, in proxy_on_done and proxy_on_delete nothing.
 func (s *Stream) readableMap(kind uint64) (h Headers, ok bool) {
 	if s.logging {
 		return s.loggedMap(kind)
@@ -36,8 +36,8 @@ func (s *Stream) loggedMap(kind uint64) (h Headers, ok bool) {
 	return h, h != nil
 }
 
-// writableMap is a map of the stream that can be changed now, nil if it can't: headers from their callback to the answer
-// Continue or the continue, trailers likewise. At the last body piece the guest may add trailers.
+// writableMap is a map of the stream that can be changed now, nil if it can't: headers from their callback to the
+// answer Continue or the continue, trailers likewise. At the last body piece the guest may add trailers.
 func (s *Stream) writableMap(kind uint64) *Headers {
 	d := request
 	if kind >= responseHeadersMap {

@@ -6,8 +6,8 @@ import (
 	"github.com/tetratelabs/wazero/experimental"
 )
 
-// memoryPool keeps the linear memories of closed VMs for new ones. A Go guest has some megabytes, and an explorer makes and
-// drops thousands of VMs: without the pool most of its time goes into allocating and collecting them.
+// memoryPool keeps the linear memories of closed VMs for new ones. A Go guest has some megabytes, and an explorer makes
+// and drops thousands of VMs: without the pool most of its time goes into allocating and collecting them.
 type memoryPool struct {
 	mu   sync.Mutex
 	free []*linearMemory

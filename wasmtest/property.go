@@ -29,9 +29,9 @@ func (p *properties) set(value any, path []string) {
 //
 //	s.SetProperty("alice", "metadata", "filter_metadata", "envoy.filters.http.jwt_authn", "payload", "sub")
 //
-// Strings and bytes go as they are; integers, times (nanoseconds since 1970), durations (nanoseconds), floats and bools as
-// the real host serialises them; nil unsets. Only whole paths are found: reading a map on the way to a value gives NotFound
-// here. It panics on another type.
+// Strings and bytes go as they are; integers, times (nanoseconds since 1970), durations (nanoseconds), floats and bools
+// as the real host serialises them; nil unsets. Only whole paths are found: reading a map on the way to a value gives
+// NotFound here. It panics on another type.
 func (s *Stream) SetProperty(value any, path ...string) { s.props.set(value, path) }
 
 // SetProperty sets a property of every context, roots included: see [Stream.SetProperty].
@@ -169,8 +169,8 @@ func (s *Stream) responseProperty(name string) ([]byte, bool) {
 	return nil, false
 }
 
-// upstreamTime is what response.backend_latency says of every response that came whole from the upstream; of others there
-// is no such property.
+// upstreamTime is what response.backend_latency says of every response that came whole from the upstream; of others
+// there is no such property.
 const upstreamTime = time.Millisecond
 
 // replyDetails is response.code_details while the response passes.

@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// Action is what a guest answered to a piece of a stream, as the real host understands it: numbers out of range count as
-// the strictest, and an answer is overridden when a local reply was asked for in the callback.
+// Action is what a guest answered to a piece of a stream, as the real host understands it: numbers out of range count
+// as the strictest, and an answer is overridden when a local reply was asked for in the callback.
 type Action int
 
 // What a guest can answer. 2 and 3 mean different things for headers and for a body piece; trailers know 0 and 1.
@@ -47,8 +47,8 @@ func (a Action) String() string {
 }
 
 // Stream is one HTTP stream as a filter sees it: a client's request, or with [Upstream] one attempt of the router's.
-// The test plays the client, the filters around and the upstream: it hands the pieces in, and looks at what came through
-// and how it ended.
+// The test plays the client, the filters around and the upstream: it hands the pieces in, and looks at what came
+// through and how it ended.
 type Stream struct {
 	root     *Root
 	vm       *VM
@@ -114,8 +114,8 @@ func (s *Stream) RequestHeaders(h Headers, endOfStream bool) Action {
 	return s.headers(request, h, endOfStream)
 }
 
-// RequestBody hands in a piece of the request's body. While the stream is stopped at its headers the host keeps it and the
-// answer is [Held]: it is delivered, with what else was held, when the guest continues.
+// RequestBody hands in a piece of the request's body. While the stream is stopped at its headers the host keeps it and
+// the answer is [Held]: it is delivered, with what else was held, when the guest continues.
 func (s *Stream) RequestBody(data []byte, endOfStream bool) Action {
 	s.worker.enter()
 	defer s.worker.leave()
