@@ -1,4 +1,5 @@
-// Package build holds what the headgate tool needs of the build: the script that finds or gets an Envoy, and its version.
+// Package build holds what the headgate tool needs of the build: the script that finds or gets an Envoy, and its
+// version.
 package build
 
 import _ "embed"

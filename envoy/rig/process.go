@@ -113,8 +113,8 @@ func (e *Envoy) arguments(o Options) []string {
 	if drain == 0 {
 		drain = 10 * time.Second
 	}
-	args := []string{"-c", e.bootstrapPath(), "--concurrency", strconv.Itoa(e.Workers), "--disable-hot-restart", "-l", level,
-		"--drain-time-s", strconv.Itoa(int(drain.Seconds())), "--drain-strategy", "immediate"}
+	args := []string{"-c", e.bootstrapPath(), "--concurrency", strconv.Itoa(e.Workers), "--disable-hot-restart",
+		"-l", level, "--drain-time-s", strconv.Itoa(int(drain.Seconds())), "--drain-strategy", "immediate"}
 	return append(args, o.Args...)
 }
 
