@@ -1,6 +1,7 @@
 package main
 
 import (
+	_ "embed"
 	"fmt"
 	"math"
 	"strconv"
@@ -81,17 +82,10 @@ const (
 	retryPath  = routePath + "retry_policy/"
 )
 
-// Comments that a bootstrap has without retries, in place of those that speak of two filters and two routes.
-const (
-	loneFilterComment = "What authenticates (jwt_authn, ext_authz) goes before Headgate: it counts authenticated tenants only."
-	loneConfigComment = `The plugin configuration, as docs/configuration.md describes it; ` + "`headgate check`" + ` checks it alone.
-  routes      what is governed, by the end of the path; the rest passes untouched
-  tenant      a trusted header on a loopback listener only: elsewhere anyone can send it
-  route       how many requests run at once, how many more wait and how long; the next gets 429. A permit stays out of use
-              for a moment after its request (hold), for longer after a failure (penalty), and failures in a window stop
-              all requests for a while (breaker)`
-	answerComment = "After an answer that says when to come back. Envoy adds up to half of it, and takes no notice of a longer one than\nmax_interval."
-)
+// bootstrapComments are the comments that replace some of envoy.yaml's where a bootstrap has no retries or no least delay.
+//
+//go:embed comments.yaml
+var bootstrapComments []byte
 
 // set makes the bootstrap retry what routes govern.
 func (r *retries) set(e *yamlEdit, routes []string) error {
@@ -123,8 +117,15 @@ func (r *retries) remove(e *yamlEdit) {
 	e.comment(routesPath+"0", "")
 	e.remove(hostPath + "include_request_attempt_count")
 	e.remove(hostPath + "response_headers_to_remove")
-	e.comment(connectionPath+"http_filters/0", loneFilterComment)
-	e.comment(filterPath+"configuration", loneConfigComment)
+	takeComment(e, connectionPath+"http_filters/0", "without_retries/filter")
+	takeComment(e, filterPath+"configuration", "without_retries/configuration")
+}
+
+// takeComment replaces the comment above the value at path by the text that comments.yaml has at key.
+func takeComment(e *yamlEdit, path, key string) {
+	comments := editYAML(bootstrapComments)
+	e.comment(path, comments.text(key))
+	e.fail(comments.err)
 }
 
 // setDelays sets the table by which tries that were answered wait. Its unit is a second; without a least delay Envoy's own
@@ -135,7 +136,7 @@ func (r *retries) setDelays(e *yamlEdit) {
 		e.remove(hostPath + "include_request_attempt_count")
 		e.remove(hostPath + "response_headers_to_remove")
 		e.remove(retryPath + "rate_limited_retry_back_off/reset_headers/1")
-		e.comment(retryPath+"rate_limited_retry_back_off", answerComment)
+		takeComment(e, retryPath+"rate_limited_retry_back_off", "without_least_delay/rate_limited_retry_back_off")
 		return
 	}
 	const matcher = upstreamFilters + "/1/typed_config/xds_matcher/"

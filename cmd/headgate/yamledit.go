@@ -23,6 +23,13 @@ func editYAML(text []byte) *yamlEdit {
 	return e
 }
 
+// fail notes the first failure.
+func (e *yamlEdit) fail(err error) {
+	if e.err == nil {
+		e.err = err
+	}
+}
+
 // set replaces the value at path, e.g. clusters/0/name. The last key of the path may be new; what leads to it must be there.
 func (e *yamlEdit) set(path string, value any) {
 	if e.err != nil {
