@@ -10,14 +10,14 @@ import (
 
 // announce prints how to use the gateway that listens on address, with Envoy's admin interface on admin.
 func (p *runPlan) announce(w io.Writer, address netip.AddrPort, admin string) {
-	url := "http://" + reachable(address).String()
+	url := "http://" + clientAddress(address).String()
 	fmt.Fprintf(w, "Headgate is up: %s (model API: %s)\n", url, p.upstreamName())
 	fmt.Fprintf(w, "Limits:  %s\n", p.limitsLine())
 	fmt.Fprintf(w, "For:     %s; the rest passes untouched\n", p.governed())
 	fmt.Fprintf(w, "Retries: %s\n", p.retries.String())
 	fmt.Fprintf(w, "Numbers: http://%s/stats?filter=wasmcustom.headgate\n", admin)
 	if !address.Addr().IsLoopback() {
-		fmt.Fprintln(w, "Open:    others can reach it, so x-tenant is not believed; all requests are one tenant's")
+		fmt.Fprintln(w, "Open:    other machines can reach it, so x-tenant is ignored; all requests are one tenant's")
 	}
 	fmt.Fprintf(w, "\nTry it:\n  %s\n", p.curl(url))
 	if p.sample {
@@ -26,8 +26,9 @@ func (p *runPlan) announce(w io.Writer, address netip.AddrPort, admin string) {
 	fmt.Fprintln(w, "Ctrl-C ends it.")
 }
 
-// reachable is an address to call a listener by: loopback for one that listens on all.
-func reachable(address netip.AddrPort) netip.AddrPort {
+// clientAddress is the address that a client on this machine can use for a listener. For a listener on all interfaces
+// that is loopback.
+func clientAddress(address netip.AddrPort) netip.AddrPort {
 	switch address.Addr() {
 	case netip.IPv4Unspecified():
 		return netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), address.Port())
@@ -55,10 +56,10 @@ func (p *runPlan) limitsLine() string {
 	if p.queue == 0 {
 		return atOnce + ", none wait, the next gets 429"
 	}
-	return fmt.Sprintf("%s, %d more wait up to %s, the next gets 429", atOnce, p.queue, short(p.queueTimeout))
+	return fmt.Sprintf("%s, %d more wait up to %s, the next gets 429", atOnce, p.queue, shortDuration(p.queueTimeout))
 }
 
-// governed says what the limits are for.
+// governed names the requests that the limits are for.
 func (p *runPlan) governed() string {
 	if len(p.limits) == 0 {
 		return "the well-known model APIs (OpenAI, Anthropic, Gemini, Azure, Ollama), all together"
@@ -67,18 +68,18 @@ func (p *runPlan) governed() string {
 }
 
 func (r *retries) String() string {
-	often := map[int]string{0: "none", unlimited: "unlimited"}[r.count]
-	if often == "" {
-		often = fmt.Sprintf("up to %d", r.count)
+	count := map[int]string{0: "none", unlimited: "unlimited"}[r.count]
+	if count == "" {
+		count = fmt.Sprintf("up to %d", r.count)
 	}
-	if !r.on() {
-		return often
+	if !r.enabled() {
+		return count
 	}
-	what := "5xx and no answer"
+	reasons := "5xx and no answer"
 	if !r.skip429 {
-		what = "5xx, 429 and no answer"
+		reasons = "5xx, 429 and no answer"
 	}
-	return fmt.Sprintf("%s, after %s, of requests up to %d MiB", often, what, r.maxBodyMB)
+	return fmt.Sprintf("%s, after %s, of requests up to %d MiB", count, reasons, r.maxBodyMB)
 }
 
 func (p *runPlan) curl(url string) string {
@@ -86,10 +87,11 @@ func (p *runPlan) curl(url string) string {
 	if !p.sample {
 		key = ` -H "authorization: Bearer $API_KEY"`
 	}
-	return "curl -N " + url + p.completions() + key + ` -H 'content-type: application/json' -d '` + question("Hello", true) + "'"
+	body := chatRequest("Hello", true)
+	return "curl -N " + url + p.completions() + key + ` -H 'content-type: application/json' -d '` + body + "'"
 }
 
-// completions is the path of a chat completion below the upstream's own base path.
+// completions is the path that a client uses for a chat completion. An upstream's base path may have the /v1 already.
 func (p *runPlan) completions() string {
 	if strings.HasSuffix(p.upstream.path, "/v1") {
 		return "/chat/completions"
@@ -100,9 +102,10 @@ func (p *runPlan) completions() string {
 // sampleBurst is a shell line that sends 8 requests at once and prints how each ended, and after how long.
 func sampleBurst(url string) string {
 	return `for i in 1 2 3 4 5 6 7 8; do curl -s -o /dev/null -w '%{http_code} after %{time_total} s\n' ` + url +
-		`/v1/chat/completions -H 'content-type: application/json' -d '` + question("Hello", false) + `' & done; wait`
+		`/v1/chat/completions -H 'content-type: application/json' -d '` + chatRequest("Hello", false) + `' & done; wait`
 }
 
-func question(text string, stream bool) string {
+// chatRequest is the body of a chat completion request.
+func chatRequest(text string, stream bool) string {
 	return fmt.Sprintf(`{"model":%q,"stream":%t,"messages":[{"role":"user","content":%q}]}`, sampleModel, stream, text)
 }

@@ -6,7 +6,7 @@ import (
 	"os"
 )
 
-// setCluster makes the bootstrap's one cluster and both routes lead to the upstream.
+// setCluster makes the bootstrap's cluster and both of its routes lead to the upstream.
 func (u *upstream) setCluster(e *yamlEdit) error {
 	for _, route := range []string{routePath, otherRoutePath} {
 		e.set(route+"host_rewrite_literal", u.authority())
@@ -14,8 +14,8 @@ func (u *upstream) setCluster(e *yamlEdit) error {
 	}
 	e.setAddress(endpointPath, u.host, u.port)
 	if !u.isAddress() {
-		// One connection at a time to whatever the name says then, and whichever of its addresses answers first: the
-		// right thing for a large service behind many short-lived addresses, and for localhost.
+		// LOGICAL_DNS resolves the name for each new connection, and ALL tries IPv6 and IPv4. That suits a large service
+		// whose addresses change often, and localhost.
 		e.set(clusterPath+"type", "LOGICAL_DNS")
 		e.set(clusterPath+"dns_lookup_family", "ALL")
 	}
@@ -30,7 +30,8 @@ func (u *upstream) setCluster(e *yamlEdit) error {
 	return nil
 }
 
-// A tlsSocket is Envoy's client side of TLS that believes only a certificate for the upstream's own host.
+// A tlsSocket is Envoy's TLS for connections to the upstream. It accepts only a certificate for the upstream's own
+// host.
 type tlsSocket struct {
 	Name   string     `yaml:"name"`
 	Config tlsContext `yaml:"typed_config"`
@@ -56,7 +57,8 @@ type tlsName struct {
 
 func (u *upstream) tlsSocket(bundle string) tlsSocket {
 	name := tlsName{"DNS", map[string]string{"exact": u.host}}
-	context := tlsContext{Type: "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext", SNI: u.host}
+	const contextType = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext"
+	context := tlsContext{Type: contextType, SNI: u.host}
 	if u.isAddress() {
 		name.Kind, context.SNI = "IP_ADDRESS", "" // SNI carries names only
 	}
@@ -64,7 +66,8 @@ func (u *upstream) tlsSocket(bundle string) tlsSocket {
 	return tlsSocket{"envoy.transport_sockets.tls", context}
 }
 
-// caBundles are where systems keep the certificate authorities they trust, the list of Go's crypto/x509.
+// caBundles are the files in which systems keep the certificate authorities that they trust. The list is that of Go's
+// crypto/x509.
 var caBundles = []string{
 	"/etc/ssl/certs/ca-certificates.crt",                // Debian, Ubuntu, Arch
 	"/etc/pki/tls/certs/ca-bundle.crt",                  // Fedora, RHEL 6
@@ -73,7 +76,7 @@ var caBundles = []string{
 	"/etc/ssl/cert.pem",                                 // Alpine, macOS, BSD
 }
 
-// caBundle is the file of trusted authorities: $SSL_CERT_FILE, else the system's.
+// caBundle is the file of trusted authorities: $SSL_CERT_FILE if it is set, otherwise the system's.
 func caBundle() (string, error) {
 	if named := os.Getenv("SSL_CERT_FILE"); named != "" {
 		if _, err := os.Stat(named); err != nil {

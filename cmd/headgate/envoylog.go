@@ -9,9 +9,11 @@ import (
 // logPrefix is what Envoy puts before a message: [time][thread][level][logger] [source:line].
 var logPrefix = regexp.MustCompile(`^(\[[^\]]*\] ?)+`)
 
-// tellingLine returns the message of an Envoy log that most likely says why Envoy ended: the last error, or, where that is
-// about the wasm plugin, what the first line about wasm says, since the causes come first; without an error, the last line.
-func tellingLine(log string) string {
+// endReason returns the message of an Envoy log that most likely says why Envoy ended:
+//   - the last error;
+//   - the first line about wasm where the last error is about the wasm plugin, since Envoy logs the cause first;
+//   - the last line where the log has no error.
+func endReason(log string) string {
 	lines := strings.Split(strings.TrimSpace(log), "\n")
 	line := lines[len(lines)-1]
 	if last := lastError(lines); last != "" {
@@ -21,7 +23,7 @@ func tellingLine(log string) string {
 		line = lines[i]
 	}
 	if line = logPrefix.ReplaceAllString(line, ""); line == "" {
-		return "it said nothing"
+		return "its log is empty"
 	}
 	return line
 }

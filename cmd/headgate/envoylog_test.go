@@ -6,17 +6,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestTellingLine(t *testing.T) {
+func TestEndReason(t *testing.T) {
 	for name, c := range map[string]struct{ log, want string }{
 		"the critical line, without its prefix": {
 			"[2026-01-02 03:04:05.678][7][warning][main] [source/server/server.cc:1] deprecated\n" +
-				"[2026-01-02 03:04:05.679][7][critical][main] [source/server/server.cc:2] error initializing configuration 'a': bad\n" +
+				"[2026-01-02 03:04:05.679][7][critical][main] [source/server/server.cc:2] error initializing 'a': bad\n" +
 				"[2026-01-02 03:04:05.680][7][info][main] [source/server/server.cc:3] exiting\n",
-			"error initializing configuration 'a': bad"},
+			"error initializing 'a': bad"},
 		"a host without V8": {
-			"[2026-01-02 03:04:05.678][7][warning][wasm] [source/a.cc:1] Failed to create Wasm VM: compiled without support for it\n" +
+			"[2026-01-02 03:04:05.678][7][warning][wasm] [source/a.cc:1] Failed to create Wasm VM: compiled without it\n" +
 				"[2026-01-02 03:04:05.679][7][critical][main] [source/b.cc:2] Unable to create Wasm plugin headgate\n",
-			"Failed to create Wasm VM: compiled without support for it"},
+			"Failed to create Wasm VM: compiled without it"},
 		"not a trap of long ago": {
 			"[2026-01-02 03:04:05.678][7][error][wasm] [source/a.cc:1] VM failed\n" +
 				"[2026-01-02 04:04:05.679][7][critical][main] [source/b.cc:2] out of memory\n",
@@ -26,9 +26,9 @@ func TestTellingLine(t *testing.T) {
 				"[2026-01-02 03:04:05.679][7][critical][main] [source/b.cc:2] Unable to create Wasm plugin headgate\n",
 			"wasm log headgate: pools[0].limit: null"},
 		"what is no log":    {"first\nenvoy: not found\n", "envoy: not found"},
-		"an empty log":      {"", "it said nothing"},
-		"an empty log line": {"[a][b][critical][main] [c.cc:1] \n", "it said nothing"},
+		"an empty log":      {"", "its log is empty"},
+		"an empty log line": {"[a][b][critical][main] [c.cc:1] \n", "its log is empty"},
 	} {
-		require.Equal(t, c.want, tellingLine(c.log), name)
+		require.Equal(t, c.want, endReason(c.log), name)
 	}
 }

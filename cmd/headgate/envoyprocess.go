@@ -19,29 +19,29 @@ import (
 )
 
 const (
-	readyWithin = time.Minute     // compiling the module takes seconds, on a busy machine many
-	stopWithin  = 3 * time.Second // then it is killed
+	readyWithin = time.Minute     // Envoy compiles the module for seconds, on a busy machine for many
+	stopWithin  = 3 * time.Second // an Envoy that has not ended by then is killed
 	pollEvery   = 20 * time.Millisecond
 )
 
-// logTo is where Envoy's log is shown, besides its file; nil: nowhere.
-func (p *runPlan) logTo(term terminal) io.Writer {
+// shownLog is where Envoy's log is shown besides its file. nil: it is not shown.
+func (p *runPlan) shownLog(term terminal) io.Writer {
 	if p.verbose {
 		return term.err
 	}
 	return nil
 }
 
-// An envoyProcess is an Envoy that was started on the envoy.yaml of a folder of its own.
+// An envoyProcess is an Envoy that runs with the envoy.yaml of its folder.
 type envoyProcess struct {
 	dir   string
 	cmd   *exec.Cmd
-	admin string        // host:port, once ready
-	ended chan struct{} // closed once it has ended, with state set
-	state string
+	admin string        // host:port, known once Envoy is ready
+	ended chan struct{} // closed when the process has ended
+	state string        // how the process ended, set before ended is closed
 }
 
-// startEnvoy starts the binary; Envoy ends with this process, whatever ends this process.
+// startEnvoy starts the binary. On Linux Envoy ends when this process ends, even when this process is killed.
 func startEnvoy(binary, dir string, workers int, log io.Writer) (*envoyProcess, error) {
 	p := &envoyProcess{dir: dir, ended: make(chan struct{})}
 	file, err := os.Create(p.logPath())
@@ -64,8 +64,8 @@ func startEnvoy(binary, dir string, workers int, log io.Writer) (*envoyProcess, 
 	return p, nil
 }
 
-// supervise starts the process and waits for it on one locked thread, since on Linux a child is told of the end of the
-// thread that started it.
+// supervise starts the process and waits for its end. It keeps its thread for itself: Linux kills the child when the
+// thread that started it ends.
 func (p *envoyProcess) supervise(started chan<- error, log *os.File) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -75,7 +75,7 @@ func (p *envoyProcess) supervise(started chan<- error, log *os.File) {
 	if err != nil {
 		return
 	}
-	_ = p.cmd.Wait() // the state says what its error would
+	_ = p.cmd.Wait() // the state says the same as its error
 	p.state = p.cmd.ProcessState.String()
 	close(p.ended)
 }
@@ -94,15 +94,16 @@ func (p *envoyProcess) ready(ctx context.Context) (netip.AddrPort, error) {
 		case <-ctx.Done():
 			return netip.AddrPort{}, ctx.Err()
 		case <-p.ended:
-			return netip.AddrPort{}, p.whyEnded("did not start")
+			return netip.AddrPort{}, p.endError("did not start")
 		case <-deadline:
-			return netip.AddrPort{}, fmt.Errorf("Envoy is not ready after %v: %s", readyWithin, p.lastWord())
+			return netip.AddrPort{}, fmt.Errorf("Envoy is not ready after %v: %s", readyWithin, p.reasonFromLog())
 		case <-time.After(pollEvery):
 		}
 	}
 }
 
-// listening asks Envoy whether it is ready, and if so, where it listens (the bootstrap may have left the port to it).
+// listening returns the address of Envoy's listener once Envoy is ready. Envoy knows it: a bootstrap with port 0 has
+// Envoy choose the port.
 func (p *envoyProcess) listening() (netip.AddrPort, bool) {
 	admin, err := os.ReadFile(p.adminPath())
 	if err != nil {
@@ -131,7 +132,7 @@ func (p *envoyProcess) listening() (netip.AddrPort, bool) {
 	return netip.AddrPortFrom(host, socket.Port), err == nil
 }
 
-// adminClient goes to loopback, and so never through a proxy.
+// adminClient uses no proxy: it only ever connects to loopback.
 var adminClient = http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{Proxy: nil}}
 
 func (p *envoyProcess) ask(path string) ([]byte, error) {
@@ -146,29 +147,30 @@ func (p *envoyProcess) ask(path string) ([]byte, error) {
 	return io.ReadAll(reply.Body)
 }
 
-// wait returns nil when ctx is done, or why Envoy ended before that.
+// wait returns nil when ctx is done, or an error when Envoy ends before that.
 func (p *envoyProcess) wait(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return nil
 	case <-p.ended:
-		return p.whyEnded("ended")
+		return p.endError("ended")
 	}
 }
 
-func (p *envoyProcess) whyEnded(what string) error {
-	return fmt.Errorf("Envoy %s (%s): %s", what, p.state, p.lastWord())
+// endError says that Envoy ended, and why. what is the first part of the message.
+func (p *envoyProcess) endError(what string) error {
+	return fmt.Errorf("Envoy %s (%s): %s", what, p.state, p.reasonFromLog())
 }
 
-func (p *envoyProcess) lastWord() string {
+func (p *envoyProcess) reasonFromLog() string {
 	log, err := os.ReadFile(p.logPath())
 	if err != nil {
 		return err.Error()
 	}
-	return tellingLine(string(log))
+	return endReason(string(log))
 }
 
-// stop ends Envoy, if need be by force; it has ended on return.
+// stop ends Envoy, by force if it does not end soon. Envoy has ended when stop returns.
 func (p *envoyProcess) stop() {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	select {

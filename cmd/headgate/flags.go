@@ -10,25 +10,26 @@ import (
 	"time"
 )
 
-// A flagSet is a flag.FlagSet whose errors are one line that names the flag as the documents do.
+// A flagSet is a flag.FlagSet whose errors are one line that names the flag as the documents do. It has --help.
 type flagSet struct {
 	*flag.FlagSet
 	refused error // why the last value was refused
 }
 
 func newFlagSet(command string) *flagSet {
-	set := flag.NewFlagSet(command, flag.ContinueOnError)
-	set.SetOutput(io.Discard)
-	return &flagSet{FlagSet: set}
+	f := &flagSet{FlagSet: flag.NewFlagSet(command, flag.ContinueOnError)}
+	f.SetOutput(io.Discard)
+	f.addHelp()
+	return f
 }
 
 // parse reads args and returns what follows the flags. After --help it prints the usage and returns flag.ErrHelp.
 func (f *flagSet) parse(term terminal, args []string) ([]string, error) {
-	err := f.Parse(f.join(args))
+	err := f.Parse(f.joinSwitches(args))
 	switch {
-	case errors.Is(err, flag.ErrHelp):
+	case errors.Is(err, flag.ErrHelp), errors.Is(f.refused, flag.ErrHelp):
 		printUsage(term.out, f.Name(), f.FlagSet)
-		return nil, err
+		return nil, flag.ErrHelp
 	case f.refused != nil:
 		return nil, f.refused
 	case err != nil:
@@ -46,34 +47,33 @@ func (f *flagSet) parseAll(term terminal, args []string) error {
 	return err
 }
 
-// given reports whether the arguments had the flag.
-func (f *flagSet) given(name string) bool {
+// isGiven reports whether the arguments had the flag.
+func (f *flagSet) isGiven(name string) bool {
 	found := false
-	f.Visit(func(set *flag.Flag) { found = found || set.Name == name })
+	f.Visit(func(given *flag.Flag) { found = found || given.Name == name })
 	return found
 }
 
-// A settable is a flag's value with a parser of its own. A switch can be given without one, which turns it on.
-type settable struct {
-	shown    string
-	set      func(string) error
-	isSwitch bool
+// A flagValue is the value of a flag that isn't a switch.
+type flagValue struct {
+	shown string // as the usage shows the default
+	set   func(string) error
 }
 
-func (s settable) String() string        { return s.shown }
-func (s settable) Set(text string) error { return s.set(text) }
-func (s settable) IsBoolFlag() bool      { return s.isSwitch }
+func (v flagValue) String() string        { return v.shown }
+func (v flagValue) Set(text string) error { return v.set(text) }
 
-// value declares a flag that parse reads into target; the usage shows the value shown as its default.
-func value[T any](f *flagSet, target *T, name, shown, usage string, parse func(string) (T, error)) {
-	f.Var(settable{shown: shown, set: setter(f, name, parse, func(v T) { *target = v })}, name, usage)
+// addFlag declares a flag that parse reads into target. The usage shows the text shown as its default.
+func addFlag[T any](f *flagSet, target *T, name, shown, usage string, parse func(string) (T, error)) {
+	f.Var(flagValue{shown, setter(f, name, parse, func(v T) { *target = v })}, name, usage)
 }
 
-// list declares a flag that can be given many times, each time for one more element of target.
-func list[T any](f *flagSet, target *[]T, name, usage string, parse func(string) (T, error)) {
-	f.Var(settable{set: setter(f, name, parse, func(v T) { *target = append(*target, v) })}, name, usage)
+// addListFlag declares a flag that can be given many times, each time for one more element of target.
+func addListFlag[T any](f *flagSet, target *[]T, name, usage string, parse func(string) (T, error)) {
+	f.Var(flagValue{"", setter(f, name, parse, func(v T) { *target = append(*target, v) })}, name, usage)
 }
 
+// setter returns a function that parses a flag's text and hands the result to take. It notes a refusal in f.
 func setter[T any](f *flagSet, name string, parse func(string) (T, error), take func(T)) func(string) error {
 	return func(text string) error {
 		parsed, err := parse(text)
@@ -86,61 +86,95 @@ func setter[T any](f *flagSet, name string, parse func(string) (T, error), take 
 	}
 }
 
-// onOff declares a switch: --name, --name on, --name=off.
-func (f *flagSet) onOff(target *bool, name, usage string) {
-	shown := "off"
-	if *target {
-		shown = "on"
-	}
-	f.Var(settable{shown, setter(f, name, parseSwitch, func(on bool) { *target = on }), true}, name, usage)
+// A switchValue is the value of a switch. Every switch takes --name, --name on|off|true|false and
+// --name=on|off|true|false.
+type switchValue struct {
+	on  *bool
+	set func(string) error
 }
 
-// switchWords are what a switch can be followed by.
-var switchWords = map[string]bool{"on": true, "true": true, "off": false, "false": false}
+func (s switchValue) String() string {
+	if s.on != nil && *s.on {
+		return "on"
+	}
+	return "off"
+}
+
+func (s switchValue) Set(text string) error { return s.set(text) }
+func (switchValue) IsBoolFlag() bool        { return true } // package flag then sets it to "true" when no word is given
+
+// addSwitch declares a switch.
+func (f *flagSet) addSwitch(target *bool, name, usage string) {
+	f.Var(switchValue{target, setter(f, name, parseSwitch, func(on bool) { *target = on })}, name, usage)
+}
+
+// addHelp declares --help, a switch that ends the parsing. Whatever it is set to but off, it prints the usage.
+func (f *flagSet) addHelp() {
+	set := func(text string) error {
+		if on, err := parseSwitch(text); err == nil && !on {
+			return nil
+		}
+		f.refused = flag.ErrHelp
+		return flag.ErrHelp
+	}
+	f.Var(switchValue{set: set}, "help", "Print the flags, and end.")
+}
 
 func parseSwitch(text string) (bool, error) {
-	on, known := switchWords[text]
-	if !known {
-		return false, errors.New("want on or off")
+	switch text {
+	case "on", "true":
+		return true, nil
+	case "off", "false":
+		return false, nil
 	}
-	return on, nil
+	return false, errors.New("want on or off")
 }
 
-// join makes one argument of a switch and the word that follows it, which package flag would take for no part of it.
-func (f *flagSet) join(args []string) []string {
+// joinSwitches writes a switch and the word behind it as one argument, --name=word. Package flag would take the word
+// for the first argument behind the flags.
+func (f *flagSet) joinSwitches(args []string) []string {
 	var joined []string
 	for i := 0; i < len(args); i++ {
-		arg := args[i]
-		declared := f.Lookup(strings.TrimPrefix(strings.TrimPrefix(arg, "-"), "-"))
-		if !strings.HasPrefix(arg, "-") || declared == nil {
-			joined = append(joined, arg)
+		declared := f.declared(args[i])
+		if declared == nil || i+1 == len(args) {
+			joined = append(joined, args[i])
 			continue
 		}
-		value, ours := declared.Value.(settable)
-		if i+1 < len(args) && !strings.Contains(arg, "=") {
-			_, isWord := switchWords[args[i+1]]
-			switch {
-			case ours && value.isSwitch && (isWord || !strings.HasPrefix(args[i+1], "-")):
-				i++
-				arg += "=" + args[i]
-			case ours && !value.isSwitch:
-				joined = append(joined, arg) // its value is no flag, whatever it looks like
-				i++
-				arg = args[i]
-			}
+		_, isSwitch := declared.Value.(switchValue)
+		next := args[i+1]
+		switch {
+		case !isSwitch: // the next argument is its value, even one that looks like a flag
+			joined = append(joined, args[i], next)
+			i++
+		case strings.HasPrefix(next, "-"):
+			joined = append(joined, args[i])
+		default:
+			joined = append(joined, args[i]+"="+next)
+			i++
 		}
-		joined = append(joined, arg)
 	}
 	return joined
 }
 
-// duration declares a flag for a duration from least to most, in whole milliseconds.
-func (f *flagSet) duration(target *time.Duration, name string, least, most time.Duration, usage string) {
-	value(f, target, name, short(*target), usage, spanFrom(least, most))
+// declared returns the flag that an argument without a value names, or nil.
+func (f *flagSet) declared(arg string) *flag.Flag {
+	name, isFlag := strings.CutPrefix(arg, "-")
+	if !isFlag {
+		return nil
+	}
+	return f.Lookup(strings.TrimPrefix(name, "-"))
 }
 
-func spanFrom(least, most time.Duration) func(string) (time.Duration, error) {
-	want := fmt.Errorf("want a duration from %s to %s, e.g. 30s or 250ms", short(least), short(most))
+// shortest is the least duration of flags that can't be 0.
+const shortest = time.Millisecond
+
+// addDuration declares a flag for a duration from least to most, in whole milliseconds.
+func (f *flagSet) addDuration(target *time.Duration, name string, least, most time.Duration, usage string) {
+	addFlag(f, target, name, shortDuration(*target), usage, durationBetween(least, most))
+}
+
+func durationBetween(least, most time.Duration) func(string) (time.Duration, error) {
+	want := fmt.Errorf("want a duration from %s to %s, e.g. 30s or 250ms", shortDuration(least), shortDuration(most))
 	return func(text string) (time.Duration, error) {
 		d, err := time.ParseDuration(text)
 		if err != nil || d < least || d > most || d%time.Millisecond != 0 {
@@ -150,40 +184,44 @@ func spanFrom(least, most time.Duration) func(string) (time.Duration, error) {
 	}
 }
 
-// short is a duration without zeroes at its end, and up to some minutes in seconds: 120s, 1h30m.
-func short(d time.Duration) string {
-	text := d.String()
+// shortDuration is a duration's text without zeroes at its end: 250ms, 120s, 1h30m. Up to ten minutes it is in seconds.
+func shortDuration(d time.Duration) string {
 	if d%time.Second == 0 && d <= 10*time.Minute {
 		return strconv.Itoa(int(d/time.Second)) + "s"
 	}
-	for _, unit := range []string{"m", "h"} {
-		zero := map[string]string{"m": "0s", "h": "0m"}[unit]
-		text = strings.Replace(text+"|", unit+zero+"|", unit+"|", 1)
-		text = strings.TrimSuffix(text, "|")
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
 	}
 	return text
 }
 
-// order sees to it that one duration is not above another. A default gives way; of two that were given, it is an error.
-func (f *flagSet) order(lower string, low *time.Duration, higher string, high *time.Duration) error {
+// ensureOrder makes low at most high. A default is changed to fit the other duration. Two given durations in the wrong
+// order are an error.
+func (f *flagSet) ensureOrder(lower string, low *time.Duration, higher string, high *time.Duration) error {
 	switch {
 	case *low <= *high:
-	case !f.given(higher):
+	case !f.isGiven(higher):
 		*high = *low
-	case !f.given(lower):
+	case !f.isGiven(lower):
 		*low = *high
 	default:
-		return fmt.Errorf("--%s %s is above --%s %s: want it the other way round", lower, short(*low), higher, short(*high))
+		return fmt.Errorf("--%s %s is above --%s %s: want it the other way round",
+			lower, shortDuration(*low), higher, shortDuration(*high))
 	}
 	return nil
 }
 
-// maxCount keeps the sum of any two counts below the million that envoy.yaml's circuit breakers let through.
+// maxCount is the greatest count a flag takes. The sum of any two counts stays below the million that envoy.yaml's
+// circuit breakers let through.
 const maxCount = 100_000
 
-func wholeNumber(least int) func(string) (int, error) { return numberTo(least, maxCount) }
+func wholeNumberFrom(least int) func(string) (int, error) { return wholeNumberBetween(least, maxCount) }
 
-func numberTo(least, most int) func(string) (int, error) {
+func wholeNumberBetween(least, most int) func(string) (int, error) {
 	return func(text string) (int, error) {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < least || n > most {
@@ -193,5 +231,5 @@ func numberTo(least, most int) func(string) (int, error) {
 	}
 }
 
-// maxQueueTimeout: whoever waits longer than this for a permit has long been given up on by its client.
+// maxQueueTimeout bounds --queue-timeout: after an hour a client has given up long ago.
 const maxQueueTimeout = time.Hour

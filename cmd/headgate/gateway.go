@@ -12,21 +12,23 @@ import (
 	"time"
 )
 
-// A gateway is what run and render are told about the gateway to make. A flag of both is a field here, declared in flags.
+// A gateway is what the flags of run and render say about the gateway to make. A flag that both commands have is a
+// field here.
 type gateway struct {
-	upstream     *upstream // nil: none was named
-	bind         netip.AddrPort
-	admin        netip.AddrPort // of Envoy's own admin interface
-	limits       []pattern      // empty: the well-known model APIs, which share one limit
-	concurrency  int            // of what has no limit of its own
-	global       int            // of all routes together; 0: none
-	queue        int
-	queueTimeout time.Duration
-	retries      retries
-	shaping      shaping
-	noKeepAlive  bool // a new connection for each try
-	workers      int
-	wasm         string
+	upstream          *upstream // nil: no --upstream was given
+	bind              netip.AddrPort
+	admin             netip.AddrPort // the address of Envoy's own admin interface
+	limits            []pattern      // empty: the well-known model APIs, which share one limit
+	concurrency       int            // the limit of each pattern or group that has none of its own
+	global            int            // the limit of all patterns together; 0: none
+	queue             int
+	queueTimeout      time.Duration
+	retries           retries
+	shaping           shaping
+	disableKeepAlives bool
+	workers           int
+	wasm              string
+	version           bool // only print the version
 }
 
 func defaultGateway() gateway {
@@ -43,35 +45,45 @@ func defaultGateway() gateway {
 	}
 }
 
-func (g *gateway) flags(f *flagSet) {
-	value(f, &g.upstream, "upstream", "", "`URL` of the model API: http[s]://HOST[:PORT][/PATH]", parseUpstream)
-	value(f, &g.bind, "bind", g.bind.String(), "`IP:PORT` where clients connect", parseBind)
-	list(f, &g.limits, "limit", "`PATTERN` of governed requests, as often as there are: [METHOD ]/path[:N][@group]; without it, the well-known model APIs", parsePattern)
-	value(f, &g.concurrency, "concurrency", strconv.Itoa(g.concurrency), "`N` requests run at once, of each pattern or group without :N", wholeNumber(1))
-	value(f, &g.global, "global-concurrency", "off", "`N` requests run at once, of all patterns together; or off", parseGlobal)
-	value(f, &g.queue, "queue", strconv.Itoa(g.queue), "`N` more wait; 0: none", wholeNumber(0))
-	f.duration(&g.queueTimeout, "queue-timeout", time.Millisecond, maxQueueTimeout, "`DURATION` that each of them waits at most")
-	g.retries.flags(f)
-	g.shaping.flags(f)
-	f.BoolVar(&g.noKeepAlive, "upstream-disable-keep-alives", false, "a new connection to the upstream for each request")
-	value(f, &g.workers, "workers", "one per CPU", "`N` Envoy worker threads", wholeNumber(1))
-	f.StringVar(&g.wasm, "wasm", g.wasm, "`PATH` of the module")
-	f.Lookup("wasm").DefValue = "headgate.wasm beside this program"
+func (g *gateway) addFlags(f *flagSet) {
+	addFlag(f, &g.upstream, "upstream", "",
+		"Send requests to the model API at `URL`: http[s]://HOST[:PORT][/PATH].", parseUpstream)
+	addFlag(f, &g.bind, "bind", g.bind.String(), "Listen for clients at `IP:PORT`.", parseBind)
+	addListFlag(f, &g.limits, "limit",
+		"Govern the requests that match `PATTERN`: [METHOD ]/path[:N][@group]. Give the flag once for each pattern. "+
+			"Without it, Headgate governs the well-known model APIs.", parsePattern)
+	addFlag(f, &g.concurrency, "concurrency", strconv.Itoa(g.concurrency),
+		"Let at most `N` requests of a pattern or group run at once, where the pattern has no :N of its own.",
+		wholeNumberFrom(1))
+	addFlag(f, &g.global, "global-concurrency", "off",
+		"Let at most `N` requests of all patterns together run at once. off: no such limit.", parseGlobal)
+	addFlag(f, &g.queue, "queue", strconv.Itoa(g.queue),
+		"Let at most `N` requests wait in a queue. 0: no request waits.", wholeNumberFrom(0))
+	f.addDuration(&g.queueTimeout, "queue-timeout", shortest, maxQueueTimeout,
+		"Let a request wait for at most `DURATION` in a queue.")
+	g.retries.addFlags(f)
+	g.shaping.addFlags(f)
+	f.addSwitch(&g.disableKeepAlives, "upstream-disable-keep-alives",
+		"Open a new connection to the upstream for each try.")
+	addFlag(f, &g.workers, "workers", "one per CPU", "Run Envoy with `N` worker threads.", wholeNumberFrom(1))
+	addFlag(f, &g.wasm, "wasm", "headgate.wasm beside this program", "Load the module from the file at `PATH`.",
+		func(path string) (string, error) { return path, nil })
+	f.addSwitch(&g.version, "version", "Print the version, and end.")
 }
 
-// settle refuses flags that contradict each other, and lets defaults give way to what was given.
-func (g *gateway) settle(f *flagSet) error {
-	if err := g.retries.settle(f); err != nil {
+// resolveConflicts changes a default that contradicts a given flag, and refuses given flags that contradict each other.
+func (g *gateway) resolveConflicts(f *flagSet) error {
+	if err := g.retries.resolveConflicts(f); err != nil {
 		return err
 	}
-	return g.shaping.settle(f)
+	return g.shaping.resolveConflicts(f)
 }
 
 func parseGlobal(text string) (int, error) {
 	if text == "off" {
 		return 0, nil
 	}
-	n, err := wholeNumber(1)(text)
+	n, err := wholeNumberFrom(1)(text)
 	if err != nil {
 		return 0, fmt.Errorf("%w, or off", err)
 	}
@@ -83,7 +95,7 @@ func wasmBesideExecutable() string {
 	return filepath.Join(executableDir(), "headgate.wasm")
 }
 
-// executableDir is the folder this program was started from, or the working directory where the system can't tell.
+// executableDir is the folder that holds this program, or the working directory where the system can't tell.
 func executableDir() string {
 	path, err := os.Executable()
 	if err != nil {
@@ -95,7 +107,8 @@ func executableDir() string {
 	return filepath.Dir(path)
 }
 
-// parseBind takes an address with a port: Envoy resolves no names for a listener, so localhost is all there is of those.
+// parseBind reads an IP address with a port. Of names it takes localhost only, since Envoy resolves no names for a
+// listener.
 func parseBind(text string) (netip.AddrPort, error) {
 	if port, found := strings.CutPrefix(text, "localhost:"); found {
 		text = "127.0.0.1:" + port

@@ -16,29 +16,32 @@ import (
 	"github.com/headgate/headgate/build"
 )
 
-// findEnvoy returns the Envoy that build/get-envoy finds or, on first use, gets. It shows on progress what takes long.
+// findEnvoy returns the path of the Envoy that build/get-envoy finds or, on first use, fetches. It writes to progress
+// what takes long.
 func findEnvoy(ctx context.Context, progress io.Writer) (string, error) {
 	tools, err := toolsDir()
 	if err != nil {
 		return "", err
 	}
 	script := exec.CommandContext(ctx, "bash", "-c", build.GetEnvoy, "get-envoy")
-	script.Env = append(os.Environ(), "HEADGATE_TOOLS="+tools, "HEADGATE_ENVOY_VERSION="+strings.TrimSpace(build.EnvoyVersion))
+	version := strings.TrimSpace(build.EnvoyVersion)
+	script.Env = append(os.Environ(), "HEADGATE_TOOLS="+tools, "HEADGATE_ENVOY_VERSION="+version)
 	script.SysProcAttr = childAttributes()
 	script.Cancel = func() error { return syscall.Kill(-script.Process.Pid, syscall.SIGKILL) }
-	said := &scriptLog{shown: progress}
-	script.Stderr = said
+	messages := &scriptLog{shown: progress}
+	script.Stderr = messages
 	out, err := script.Output()
 	if errors.Is(err, exec.ErrNotFound) {
 		return "", errors.New("bash is missing: install it")
 	}
 	if err != nil {
-		return "", fmt.Errorf("no Envoy: %w", cmp.Or(said.failure, ctx.Err(), err))
+		return "", fmt.Errorf("no Envoy: %w", cmp.Or(messages.failure, ctx.Err(), err))
 	}
 	return strings.TrimSpace(string(out)), nil
 }
 
-// toolsDir is where a fetched Envoy is kept: the checkout's .tools if this program lies in one, else the user's cache.
+// toolsDir is the folder for a fetched Envoy: $HEADGATE_TOOLS if it is set, .tools in the checkout that this program is
+// in, or a folder in the user's cache.
 func toolsDir() (string, error) {
 	if named := os.Getenv("HEADGATE_TOOLS"); named != "" {
 		return named, nil
@@ -49,16 +52,16 @@ func toolsDir() (string, error) {
 	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		return "", fmt.Errorf("nowhere to keep Envoy (%w): set $ENVOY to an Envoy binary", err)
+		return "", fmt.Errorf("no folder to keep Envoy in (%w): set $ENVOY to an Envoy binary", err)
 	}
 	return filepath.Join(cache, "headgate"), nil
 }
 
-// A scriptLog shows the lines that get-envoy writes, but keeps its error for the one who asked.
+// A scriptLog shows the lines that get-envoy writes, except its error, which it keeps in failure.
 type scriptLog struct {
 	shown   io.Writer
 	failure error
-	rest    []byte // a line that isn't complete yet
+	rest    []byte // the beginning of a line whose end has not come yet
 }
 
 func (l *scriptLog) Write(text []byte) (int, error) {

@@ -22,17 +22,20 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An authority signs certificates and says where its own can be read.
+// An authority signs certificates.
 type authority struct {
 	certificate *x509.Certificate
 	key         *ecdsa.PrivateKey
-	bundle      string
+	bundle      string // the file with its own certificate
 }
 
 func newAuthority(t *testing.T) *authority {
 	t.Helper()
 	a := &authority{bundle: filepath.Join(t.TempDir(), "ca.pem")}
-	template := &x509.Certificate{Subject: pkix.Name{CommonName: "test authority"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	template := &x509.Certificate{
+		Subject: pkix.Name{CommonName: "test authority"}, KeyUsage: x509.KeyUsageCertSign,
+		IsCA: true, BasicConstraintsValid: true,
+	}
 	der, key := sign(t, template, template, nil)
 	a.key = key
 	var err error
@@ -43,7 +46,7 @@ func newAuthority(t *testing.T) *authority {
 	return a
 }
 
-// sign makes a certificate with a key of its own, signed by the signer's key (nil: by its own).
+// sign makes a certificate with a new key. The key signer signs it, or, if that is nil, the new key itself.
 func sign(t *testing.T, template, parent *x509.Certificate, signer *ecdsa.PrivateKey) ([]byte, *ecdsa.PrivateKey) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -58,11 +61,13 @@ func sign(t *testing.T, template, parent *x509.Certificate, signer *ecdsa.Privat
 	return der, key
 }
 
-// serve starts an HTTPS server with a certificate for name only, which replies with the name the client asked for by SNI.
+// serve starts an HTTPS server with a certificate for name only. Its reply is the name that the client sent as SNI.
 func (a *authority) serve(t *testing.T, name string) uint16 {
 	t.Helper()
 	der, key := sign(t, &x509.Certificate{DNSNames: []string{name}}, a.certificate, a.key)
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.TLS.ServerName) }))
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, r.TLS.ServerName)
+	}))
 	server.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.StartTLS()
@@ -79,11 +84,12 @@ func TestRunSendsSNIAndVerifiesTheUpstreamsCertificate(t *testing.T) {
 		status int
 	}{
 		{"the host's certificate", "localhost", right, http.StatusOK},
-		{"a certificate by nobody we trust", "localhost", wrong, http.StatusServiceUnavailable},
+		{"a certificate of an authority that is not trusted", "localhost", wrong, http.StatusServiceUnavailable},
 		{"another host's certificate", "other.example.com", right, http.StatusServiceUnavailable},
 	} {
 		port := right.serve(t, c.name)
-		h := runGateway(t, []string{"SSL_CERT_FILE=" + c.trust.bundle}, "--upstream", fmt.Sprintf("https://localhost:%d", port))
+		url := fmt.Sprintf("https://localhost:%d", port)
+		h := runGateway(t, []string{"SSL_CERT_FILE=" + c.trust.bundle}, "--upstream", url)
 		reply := h.send("/v1/chat/completions", false)
 		require.Equal(t, c.status, reply.StatusCode, c.what)
 		if c.status == http.StatusOK {

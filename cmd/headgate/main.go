@@ -1,5 +1,5 @@
-// Command headgate runs a governed gateway to a model API, prints the configuration it would run with, and checks plugin
-// configurations.
+// Command headgate runs a governed gateway to a model API, prints the configuration that it would run with, and checks
+// plugin configurations.
 //
 // Errors are one line on stderr that says what to do, and exit status 1.
 package main
@@ -20,7 +20,7 @@ type terminal struct {
 	err io.Writer
 }
 
-// A command is one word after headgate. Its run gets the arguments after that word.
+// A command is the first word behind headgate. run gets the arguments behind that word.
 type command struct {
 	name     string
 	synopsis string
@@ -28,14 +28,14 @@ type command struct {
 	run      func(term terminal, args []string) error
 }
 
-// commands is a function, not a variable, since help refers to it.
+// commands is a function: a variable would refer to itself, since runHelp needs it.
 func commands() []command {
 	return []command{
-		{"run", "run --upstream URL [FLAGS]", "run Envoy as a governed gateway to the model API at URL", runRun},
-		{"render", "render envoy|istio [FLAGS]", "print the configuration that run would use", runRender},
-		{"check", "check FILE", "validate a plugin configuration (JSON; - is stdin)", runCheck},
-		{"version", "version", "print the version", runVersion},
-		{"help", "help [COMMAND]", "print this, or a command's flags", runHelp},
+		{"run", "run --upstream URL [FLAGS]", "Run Envoy as a governed gateway to the model API at URL.", runRun},
+		{"render", "render envoy|istio [FLAGS]", "Print the configuration that run would use.", runRender},
+		{"check", "check FILE", "Validate a plugin configuration in JSON. FILE can be -, for stdin.", runCheck},
+		{"version", "version", "Print the version.", runVersion},
+		{"help", "help [COMMAND]", "Print the commands, or the flags of a command.", runHelp},
 	}
 }
 
@@ -57,7 +57,7 @@ func dispatch(term terminal, args []string) error {
 	if len(args) == 0 {
 		return errors.New("no command: want run, render, check, version or help (try `headgate help`)")
 	}
-	name := strings.TrimLeft(args[0], "-") // --version and --help, as everywhere
+	name := strings.TrimLeft(args[0], "-") // --version and --help are commands too
 	if name == "h" {
 		name = "help"
 	}
@@ -84,14 +84,17 @@ func runHelp(term terminal, args []string) error {
 func printUsage(w io.Writer, name string, flags *flag.FlagSet) {
 	for _, c := range commands() {
 		if c.name == name {
-			fmt.Fprintf(w, "Usage: headgate %s\n%s.\n", c.synopsis, c.summary)
+			fmt.Fprintf(w, "Usage: headgate %s\n%s\n", c.synopsis, c.summary)
 		}
 	}
 	flags.VisitAll(func(f *flag.Flag) {
 		value, usage := flag.UnquoteUsage(f)
-		if f.DefValue != "" && f.DefValue != "false" {
+		if _, isSwitch := f.Value.(switchValue); isSwitch {
+			value = "[on|off]"
+		}
+		if f.DefValue != "" {
 			usage += " (default " + f.DefValue + ")"
 		}
-		fmt.Fprintf(w, "  %-37s %s\n", strings.TrimSpace("--"+f.Name+" "+value), usage)
+		fmt.Fprintf(w, "  %-40s %s\n", strings.TrimSpace("--"+f.Name+" "+value), usage)
 	})
 }

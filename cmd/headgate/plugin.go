@@ -8,7 +8,7 @@ import (
 	"github.com/headgate/headgate/admission"
 )
 
-// A pluginConfig is the part of the plugin configuration that envoy.yaml has, in its order.
+// A pluginConfig has the fields of the plugin configuration that envoy.yaml uses, in the same order.
 type pluginConfig struct {
 	Mode     string         `json:"mode"`
 	Stage    string         `json:"stage"`
@@ -63,25 +63,30 @@ type pluginHeadroom struct {
 	Window string `json:"window" yaml:"window"`
 }
 
-// pools are the limits that the gateway's flags ask for. A request asks them in this order: while it waits for its route it
-// keeps nobody of another route out of the common pool.
+// pools are the pools that the gateway's flags ask for, in the order in which a request acquires them. The pool of the
+// route comes before the common one: a request that waits for its own route then holds no permit that another route
+// could use.
 //
-// With retries each try has a permit of its own, in a pool as large as its route's: what comes of a try is known there, and
-// only there. The long queue stays in front of the router all the same. A try that waits holds an upstream connection, which
-// many a provider closes within seconds when nothing comes on it; the try would fail, and queue again at the end.
+// With retries each try has a permit of its own, in a pool as large as the route's. Only there does Headgate see how
+// each try ended. The long queue is still the route's, before Envoy's router. A try that waits has its upstream
+// connection already, and many providers close a connection within seconds when nothing is sent on it. The try would
+// then fail, and would have to go to the end of the queue.
 func (g *gateway) pools() []pluginPool {
-	wait := short(g.queueTimeout)
+	wait := shortDuration(g.queueTimeout)
 	route := pluginPool{Name: "route", Key: []string{"route"}, Limit: g.concurrency, Queue: g.queue, MaxWait: wait}
-	if !g.retries.on() {
-		g.shaping.protect(&route)
+	if !g.retries.enabled() {
+		g.shaping.addTo(&route)
 	}
 	pools := []pluginPool{route}
 	if g.global > 0 {
 		pools = append(pools, pluginPool{Name: "gateway", Limit: g.global, Queue: g.queue, MaxWait: wait})
 	}
-	if g.retries.on() {
-		try := pluginPool{Name: "upstream", Key: []string{"route"}, Per: "attempt", Limit: g.concurrency, Queue: g.greatestLimit(), MaxWait: wait}
-		g.shaping.protect(&try)
+	if g.retries.enabled() {
+		try := pluginPool{
+			Name: "upstream", Key: []string{"route"}, Per: "attempt",
+			Limit: g.concurrency, Queue: g.greatestLimit(), MaxWait: wait,
+		}
+		g.shaping.addTo(&try)
 		pools = append(pools, try)
 	}
 	return pools
@@ -97,35 +102,30 @@ func (g *gateway) plugin(template string) (*pluginConfig, error) {
 	}
 	config.Routes = g.routes(config.Routes)
 	if !g.bind.Addr().IsLoopback() {
-		config.Identity.Tenant = nil // from outside this machine, a tenant header is anyone's word
+		config.Identity.Tenant = nil // a client on another machine could send any tenant header
 	}
-	return g.parse(config)
-}
-
-// parse gives a configuration the gateway's pools and has it read as the module will read it.
-func (g *gateway) parse(config pluginConfig) (*pluginConfig, error) {
 	config.Pools = g.pools()
-	if _, err := admission.ParseConfig([]byte(config.at(config.Stage))); err != nil {
-		return nil, g.explain(err)
+	if _, err := admission.ParseConfig([]byte(config.textFor(config.Stage))); err != nil {
+		return nil, g.explainRefusal(err)
 	}
 	return &config, nil
 }
 
-// at is the configuration of a stage, as text.
-func (c *pluginConfig) at(stage string) string {
+// textFor is the configuration as JSON, for one stage.
+func (c *pluginConfig) textFor(stage string) string {
 	staged := *c
 	staged.Stage = stage
-	return indented(staged)
+	return indentedJSON(staged)
 }
 
-// indented is a value of ours as JSON that people read.
-func indented(value any) string {
+// indentedJSON is a value that always has a JSON form, as JSON for people to read.
+func indentedJSON(value any) string {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")
 	if err := encoder.Encode(value); err != nil {
-		panic(err) // structs, strings and numbers
+		panic(err) // callers pass structs, strings and numbers only
 	}
 	return text.String()
 }

@@ -6,10 +6,11 @@ import (
 	"strings"
 )
 
-// showConfig prints what the flags become: the plugin's configuration in each stage, and what of Envoy's they decide.
-func (p *runPlan) showConfig(w io.Writer) error {
+// writeConfig writes what the flags become: the plugin's configuration in each stage, and the settings of Envoy that
+// they decide.
+func (p *runPlan) writeConfig(w io.Writer) error {
 	if p.sample {
-		p.upstream = &upstream{host: "127.0.0.1", port: samplePort}
+		p.upstream = &upstream{host: "127.0.0.1", port: unknownSamplePort}
 	}
 	bootstrap, err := p.renderBootstrap()
 	if err != nil {
@@ -34,7 +35,7 @@ func (p *runPlan) showConfig(w io.Writer) error {
 			settings[name] = value
 		}
 	}
-	if p.retries.on() && p.retries.minDelay > 0 {
+	if p.retries.enabled() && p.retries.minDelay > 0 {
 		first, last := p.retries.delays()
 		settings["retry_in_seconds"] = map[string]any{"after_the_first_tries": first, "then": last}
 	}
@@ -42,14 +43,14 @@ func (p *runPlan) showConfig(w io.Writer) error {
 	if e.err != nil {
 		return e.err
 	}
-	_, err = io.WriteString(w, indented(map[string]any{"plugin": plugins, "envoy": settings}))
+	_, err = io.WriteString(w, indentedJSON(map[string]any{"plugin": plugins, "envoy": settings}))
 	return err
 }
 
-// samplePort stands for the port that the sample gets when it runs.
-const samplePort = 1
+// unknownSamplePort stands in the printed configuration for the port that the sample gets when it runs.
+const unknownSamplePort = 1
 
-// value returns what is at path, if anything is.
+// value returns the value at path. It is no failure that there is none.
 func (e *yamlEdit) value(path string) (value any, found bool) {
 	if e.err != nil {
 		return nil, false

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
@@ -46,12 +45,13 @@ func meaning(t *testing.T, document string) any {
 func TestRenderWithTheDefaultsIsTheFile(t *testing.T) {
 	rendered := render(t, "envoy", "--upstream", "http://127.0.0.1:8080", "--wasm", "build/headgate.wasm")
 	wasm := at(t, rendered, filterPath+"vm_config/code/local/filename")
-	require.True(t, filepath.IsAbs(wasm), "%s works from one folder only", wasm)
-	require.Equal(t, meaning(t, string(envoy.Bootstrap)), meaning(t, strings.ReplaceAll(rendered, wasm, "build/headgate.wasm")))
+	require.True(t, filepath.IsAbs(wasm), "%s is a relative path, which works in one folder only", wasm)
+	withRelativePath := strings.ReplaceAll(rendered, wasm, "build/headgate.wasm")
+	require.Equal(t, meaning(t, string(envoy.Bootstrap)), meaning(t, withRelativePath))
 	require.Equal(t, commentLines(string(envoy.Bootstrap)), commentLines(rendered), "a comment is lost")
 }
 
-// commentLines counts them below the head, which is rendered anew.
+// commentLines counts the comment lines of a bootstrap below its top comment, which is rendered anew.
 func commentLines(document string) int {
 	_, body, _ := strings.Cut(document, "node:")
 	return strings.Count(body, "# ")
@@ -96,7 +96,9 @@ func TestRenderPutsTheFlagsInTheirPlaces(t *testing.T) {
 }
 
 func TestRenderTrustsNoTenantHeaderBeyondLoopback(t *testing.T) {
-	for bind, trusted := range map[string]int{"127.0.0.1:1": 1, "[::1]:1": 1, "0.0.0.0:1": 0, "[::]:1": 0, "10.0.0.1:1": 0} {
+	for bind, trusted := range map[string]int{
+		"127.0.0.1:1": 1, "[::1]:1": 1, "0.0.0.0:1": 0, "[::]:1": 0, "10.0.0.1:1": 0,
+	} {
 		rendered := render(t, "envoy", "--upstream", "http://127.0.0.1:8080", "--bind", bind)
 		require.Len(t, parsedPlugin(t, rendered, filterPath).Identity.Tenant, trusted, bind)
 		require.Len(t, parsedPlugin(t, rendered, tryPath).Identity.Tenant, trusted, bind)
@@ -150,10 +152,45 @@ func TestRenderIstioHasTheSameLimits(t *testing.T) {
 	require.Contains(t, rendered, "failStrategy: FAIL_RELOAD")
 }
 
-// The greatest values that flags may have make a configuration too.
+func TestRenderRetriesWhatIsGovernedForEachMethod(t *testing.T) {
+	rendered := render(t, "envoy", "--upstream", "http://a", "--retry", "3", "--retry-skip-429=off",
+		"--limit", "POST /a/*.b", "--limit", "/c", "--limit", "POST /d")
+	path := func(route string) string {
+		return at(t, rendered, routesPath+route+"/match/headers/0/string_match/safe_regex/regex")
+	}
+	require.Equal(t, `(?i)[^?]*/(?:a/[^/?]*\.b|d)(?:\?.*)?`, path("0"))
+	require.Equal(t, "POST", at(t, rendered, routesPath+"0/match/headers/2/string_match/exact"))
+	require.Equal(t, `(?i)[^?]*/(?:c)(?:\?.*)?`, path("1"))
+	for _, route := range []string{"0", "1"} {
+		require.Equal(t, "3", at(t, rendered, routesPath+route+"/route/retry_policy/num_retries"))
+		require.Equal(t, "429", at(t, rendered, routesPath+route+"/route/retry_policy/retriable_status_codes/0"))
+	}
+	e := editYAML([]byte(rendered))
+	_, anyMethod := e.value(routesPath + "1/match/headers/2")
+	_, retried := e.value(routesPath + "2/route/retry_policy")
+	require.NoError(t, e.err)
+	require.False(t, anyMethod || retried)
+}
+
+func TestRenderWithoutRetriesMentionsNone(t *testing.T) {
+	rendered := render(t, "envoy", "--upstream", "http://a", "--retry", "0")
+	rendered = strings.ReplaceAll(rendered, "retried without end", "") // this is in a comment that both forms share
+	require.NotRegexp(t, `(?i)retr[iy][^e]|second of|two filters|upstream_codec`, rendered)
+}
+
+func TestRenderDisablesKeepAlives(t *testing.T) {
+	rendered := render(t, "envoy", "--upstream", "http://a", "--upstream-disable-keep-alives")
+	require.Equal(t, "1", at(t, rendered, protocolPath+"common_http_protocol_options/max_requests_per_connection"))
+}
+
+// The greatest and the least values that flags take make a configuration.
 func TestRenderTakesEveryLimitThatAFlagTakes(t *testing.T) {
-	for _, values := range [][]string{{"1", "0", "1ms"}, {"100000", "100000", maxQueueTimeout.String()}, {"1", "1", (1500 * time.Millisecond).String()}} {
-		render(t, "envoy", "--upstream", "http://127.0.0.1:1", "--concurrency", values[0], "--queue", values[1], "--queue-timeout", values[2])
+	for _, flags := range []string{
+		"--concurrency 1 --queue 0 --queue-timeout 1ms",
+		"--concurrency 100000 --queue 100000 --queue-timeout 1h",
+		"--concurrency 1 --queue 1 --queue-timeout 1.5s",
+	} {
+		render(t, append([]string{"envoy", "--upstream", "http://127.0.0.1:1"}, strings.Fields(flags)...)...)
 	}
 }
 
@@ -166,8 +203,10 @@ func TestEnvoyTakesWhatRenderPrints(t *testing.T) {
 		"--upstream http://127.0.0.1:8080",
 		"--upstream https://localhost/v1 --retry 0",
 		"--upstream https://[::1]:8443 --retry 3 --retry-min-delay 0 --retry-skip-429 false --retry-max-body-mb 0",
-		"--upstream http://a --limit /a/*x.y:2@g --limit /b --limit PUT_/b(c):9 --global-concurrency 3 --upstream-disable-keep-alives",
-		"--upstream http://a --adaptive-headroom --circuit-breaker off --release-cooldown 0 --cancel-cooldown 0 --failure-hold 0",
+		"--upstream http://a --limit /a/*x.y:2@g --limit /b --limit PUT_/b(c):9 --global-concurrency 3 " +
+			"--upstream-disable-keep-alives",
+		"--upstream http://a --adaptive-headroom --circuit-breaker off " +
+			"--release-cooldown 0 --cancel-cooldown 0 --failure-hold 0",
 		"--upstream http://a --retry-min-delay 1h --retry-wait-max 1h --retry-wait-min 1ms --retry-max-body-mb 1024",
 		"--upstream http://a --retry-min-delay 1ms --retry-wait-max 1ms --retry-wait-min 1ms",
 	} {
@@ -176,8 +215,9 @@ func TestEnvoyTakesWhatRenderPrints(t *testing.T) {
 			args[i] = strings.ReplaceAll(args[i], "_", " ")
 		}
 		file := filepath.Join(t.TempDir(), "envoy.yaml")
-		require.NoError(t, os.WriteFile(file, []byte(render(t, append([]string{"envoy", "--wasm", wasm}, args...)...)), 0o600))
-		said, err := exec.Command(binary, "--mode", "validate", "-c", file).CombinedOutput()
-		require.NoError(t, err, "%s: %s", flags, said)
+		rendered := render(t, append([]string{"envoy", "--wasm", wasm}, args...)...)
+		require.NoError(t, os.WriteFile(file, []byte(rendered), 0o600))
+		log, err := exec.Command(binary, "--mode", "validate", "-c", file).CombinedOutput()
+		require.NoError(t, err, "%s: %s", flags, log)
 	}
 }

@@ -1,15 +1,16 @@
 package main
 
 import (
+	_ "embed"
 	"fmt"
 	"math"
 	"strconv"
 	"time"
 )
 
-// A retries is how often and when a failed try is repeated, by Envoy's own router.
+// A retries says how often and when Envoy's router repeats a failed try.
 type retries struct {
-	count     int // unlimited: as often as Envoy counts
+	count     int // unlimited: the greatest number that Envoy takes
 	maxBodyMB int
 	minDelay  time.Duration
 	waitMin   time.Duration
@@ -27,41 +28,48 @@ func defaultRetries() retries {
 	return retries{unlimited, 5, time.Second, 500 * time.Millisecond, 30 * time.Second, true}
 }
 
-func (r *retries) flags(f *flagSet) {
-	value(f, &r.count, "retry", "unlimited", "`N` times a request is sent again after 5xx or no answer; or unlimited; 0: never", parseRetry)
-	value(f, &r.maxBodyMB, "retry-max-body-mb", strconv.Itoa(r.maxBodyMB), "`N` MiB of a request's body are kept for that; a longer one is sent once", numberTo(0, maxBodyMB))
-	f.duration(&r.minDelay, "retry-min-delay", 0, maxBackoff, "`DURATION` between an answer and the next try, at least")
-	f.duration(&r.waitMin, "retry-wait-min", time.Millisecond, maxBackoff, "`DURATION` of the first wait, doubled with each try ...")
-	f.duration(&r.waitMax, "retry-wait-max", time.Millisecond, maxBackoff, "... up to this `DURATION`")
-	f.onOff(&r.skip429, "retry-skip-429", "not after the upstream's 429 (`true|false`)")
-	f.Lookup("retry-skip-429").DefValue = strconv.FormatBool(r.skip429)
+func (r *retries) addFlags(f *flagSet) {
+	addFlag(f, &r.count, "retry", "unlimited",
+		"After a 5xx or no answer, send a request again, at most `N` times. unlimited: no bound. 0: never.", parseRetry)
+	addFlag(f, &r.maxBodyMB, "retry-max-body-mb", strconv.Itoa(r.maxBodyMB),
+		"Keep a request's body of up to `N` MiB for a retry. A request with a longer body is sent once.",
+		wholeNumberBetween(0, maxBodyMB))
+	f.addDuration(&r.minDelay, "retry-min-delay", 0, maxBackoff,
+		"Wait for at least `DURATION` between an answer and the next try.")
+	f.addDuration(&r.waitMin, "retry-wait-min", shortest, maxBackoff,
+		"Wait for `DURATION` before the first retry, and twice as long before each further one.")
+	f.addDuration(&r.waitMax, "retry-wait-max", shortest, maxBackoff,
+		"Let the wait before a retry grow to at most `DURATION`.")
+	f.addSwitch(&r.skip429, "retry-skip-429",
+		"Pass the upstream's 429 on to the client instead of sending the request again.")
 }
 
 func parseRetry(text string) (int, error) {
 	if text == "unlimited" {
 		return unlimited, nil
 	}
-	n, err := wholeNumber(0)(text)
+	n, err := wholeNumberFrom(0)(text)
 	if err != nil {
 		return 0, fmt.Errorf("%w, or unlimited", err)
 	}
 	return n, nil
 }
 
-func (r *retries) settle(f *flagSet) error {
-	if err := f.order("retry-wait-min", &r.waitMin, "retry-wait-max", &r.waitMax); err != nil {
+// resolveConflicts changes a default that contradicts a given flag, and refuses given flags that contradict each other.
+func (r *retries) resolveConflicts(f *flagSet) error {
+	if err := f.ensureOrder("retry-wait-min", &r.waitMin, "retry-wait-max", &r.waitMax); err != nil {
 		return err
 	}
-	return f.order("retry-min-delay", &r.minDelay, "retry-wait-max", &r.waitMax)
+	return f.ensureOrder("retry-min-delay", &r.minDelay, "retry-wait-max", &r.waitMax)
 }
 
-// on reports whether anything is ever sent twice, and so whether tries have permits of their own.
-func (r *retries) on() bool { return r.count > 0 }
+// enabled reports whether Envoy repeats failed tries. Only then does each try have a permit of its own.
+func (r *retries) enabled() bool { return r.count > 0 }
 
 func (r *retries) bodyBytes() int64 { return int64(r.maxBodyMB) << 20 }
 
-// delays are the seconds to wait after the first tries that were answered, and after all further ones. Envoy adds up to half
-// of each, so the last is two thirds of the longest wait.
+// delays returns how many seconds Envoy waits after an answer: one number for each of the first tries, and last for all
+// further ones. Envoy adds up to half of each, so last is two thirds of the longest wait.
 func (r *retries) delays() (first []int, last int) {
 	least := int((r.minDelay + time.Second - 1) / time.Second)
 	last = max(least, int(r.waitMax*2/3/time.Second))
@@ -74,29 +82,23 @@ func (r *retries) delays() (first []int, last int) {
 	}
 }
 
-// Where envoy.yaml keeps what is for retries only.
+// The parts of envoy.yaml that are for retries only.
 const (
 	hostPath   = connectionPath + "route_config/virtual_hosts/0/"
 	routesPath = hostPath + "routes/"
 	retryPath  = routePath + "retry_policy/"
 )
 
-// Comments that a bootstrap has without retries, in place of those that speak of two filters and two routes.
-const (
-	loneFilterComment = "What authenticates (jwt_authn, ext_authz) goes before Headgate: it counts authenticated tenants only."
-	loneConfigComment = `The plugin configuration, as docs/configuration.md describes it; ` + "`headgate check`" + ` checks it alone.
-  routes      what is governed, by the end of the path; the rest passes untouched
-  tenant      a trusted header on a loopback listener only: elsewhere anyone can send it
-  route       how many requests run at once, how many more wait and how long; the next gets 429. A permit stays out of use
-              for a moment after its request (hold), for longer after a failure (penalty), and failures in a window stop
-              all requests for a while (breaker)`
-	answerComment = "After an answer that says when to come back. Envoy adds up to half of it, and takes no notice of a longer one than\nmax_interval."
-)
+// bootstrapComments are the comments that replace some of envoy.yaml's where a bootstrap has no retries or no least
+// delay.
+//
+//go:embed comments.yaml
+var bootstrapComments []byte
 
-// set makes the bootstrap retry what routes govern.
-func (r *retries) set(e *yamlEdit, routes []string) error {
-	if !r.on() {
-		r.remove(e)
+// editBootstrap makes the bootstrap retry the requests that the routes govern.
+func (r *retries) editBootstrap(e *yamlEdit, routes []string) error {
+	if !r.enabled() {
+		r.removeRetries(e)
 		return nil
 	}
 	e.set(routesPath+"0/per_request_buffer_limit_bytes", r.bodyBytes())
@@ -113,29 +115,36 @@ func (r *retries) set(e *yamlEdit, routes []string) error {
 	return r.setRoutes(e, routes)
 }
 
-// remove leaves one filter, one route and no second try.
-func (r *retries) remove(e *yamlEdit) {
+// removeRetries leaves the bootstrap with one Headgate filter and one route, which sends a request once.
+func (r *retries) removeRetries(e *yamlEdit) {
 	e.remove(upstreamFilters)
 	e.remove(routesPath + "1")
 	e.remove(routesPath + "0/match/headers")
 	e.remove(routesPath + "0/per_request_buffer_limit_bytes")
 	e.remove(routePath + "retry_policy")
-	e.comment(routesPath+"0", "")
+	e.setComment(routesPath+"0", "")
 	e.remove(hostPath + "include_request_attempt_count")
 	e.remove(hostPath + "response_headers_to_remove")
-	e.comment(connectionPath+"http_filters/0", loneFilterComment)
-	e.comment(filterPath+"configuration", loneConfigComment)
+	takeComment(e, connectionPath+"http_filters/0", "without_retries/filter")
+	takeComment(e, filterPath+"configuration", "without_retries/configuration")
 }
 
-// setDelays sets the table by which tries that were answered wait. Its unit is a second; without a least delay Envoy's own
-// back-off serves, which is finer.
+// takeComment replaces the comment above the value at path by the text that comments.yaml has at key.
+func takeComment(e *yamlEdit, path, key string) {
+	comments := editYAML(bootstrapComments)
+	e.setComment(path, comments.text(key))
+	e.fail(comments.err)
+}
+
+// setDelays sets the table of waits after an answer. The table's unit is a second, so without a least delay Envoy's own
+// back-off, which is finer, takes the table's place.
 func (r *retries) setDelays(e *yamlEdit) {
 	if r.minDelay == 0 {
 		e.remove(upstreamFilters + "/1")
 		e.remove(hostPath + "include_request_attempt_count")
 		e.remove(hostPath + "response_headers_to_remove")
 		e.remove(retryPath + "rate_limited_retry_back_off/reset_headers/1")
-		e.comment(retryPath+"rate_limited_retry_back_off", answerComment)
+		takeComment(e, retryPath+"rate_limited_retry_back_off", "without_least_delay/rate_limited_retry_back_off")
 		return
 	}
 	const matcher = upstreamFilters + "/1/typed_config/xds_matcher/"
@@ -148,7 +157,8 @@ func (r *retries) setDelays(e *yamlEdit) {
 	e.set(matcher+"on_no_match", retryIn(last))
 }
 
-// retryIn makes an answer say, to Envoy's router only, when to try again.
+// retryIn is the action of Envoy's that puts a header into an answer: the seconds until the next try. Envoy's router
+// reads it, and clients never see it.
 func retryIn(seconds int) map[string]any {
 	const api = "type.googleapis.com/envoy.extensions.filters.http."
 	header := map[string]any{"key": "x-envoy-retry-in", "value": strconv.Itoa(seconds)}
@@ -164,14 +174,14 @@ func retryIn(seconds int) map[string]any {
 	return map[string]any{"action": map[string]any{"name": "retry-in", "typed_config": execute}}
 }
 
-// setRoutes makes a route of Envoy's for each method that is governed, all alike but for what they match.
+// setRoutes gives Envoy one route for each method of the governed routes. The routes differ in what they match only.
 func (r *retries) setRoutes(e *yamlEdit, routes []string) error {
-	methods, err := byMethod(routes)
+	methods, err := pathsByMethod(routes)
 	if err != nil {
 		return err
 	}
 	for range len(methods) - 1 {
-		e.double(routesPath + "0")
+		e.duplicate(routesPath + "0")
 	}
 	for i := range methods {
 		e.set(routesPath+strconv.Itoa(i)+"/match/headers", r.matchers(&methods[i]))
@@ -179,8 +189,8 @@ func (r *retries) setRoutes(e *yamlEdit, routes []string) error {
 	return nil
 }
 
-// matchers are what a request's headers must be to be retried: path and method governed, and a body, where its length is
-// known, that can be kept.
+// matchers are the conditions on a request's headers for a retry: its path and method are governed, and its body is not
+// known to be too long to be kept.
 func (r *retries) matchers(m *methodPaths) []any {
 	path := map[string]any{"safe_regex": map[string]any{"regex": m.expression()}}
 	all := []any{

@@ -13,7 +13,7 @@ import (
 	"github.com/headgate/headgate/admission"
 )
 
-// A pattern is one value of --limit: a route as the plugin configuration has it, and what it means.
+// A pattern is one value of --limit: its text, and the route that it means.
 type pattern struct {
 	text  string
 	route admission.Route
@@ -23,12 +23,12 @@ type pattern struct {
 func parsePattern(text string) (pattern, error) {
 	route, err := parseRoute(text)
 	if err != nil {
-		return pattern{}, err
+		return pattern{}, fmt.Errorf("%w: want [METHOD ]/path[:N][@group], e.g. \"POST /chat/completions:4\"", err)
 	}
 	return pattern{text, route}, nil
 }
 
-// parseRoute leaves the judgement to the one who will read the configuration.
+// parseRoute reads a pattern as the plugin configuration reads it. Its error says only what is wrong.
 func parseRoute(text string) (admission.Route, error) {
 	config, err := json.Marshal(map[string]any{"routes": []string{text}, "pools": []pluginPool{{Name: "any", Limit: 1}}})
 	if err != nil {
@@ -38,7 +38,7 @@ func parseRoute(text string) (admission.Route, error) {
 	var refused *admission.ConfigError
 	if errors.As(err, &refused) {
 		_, problem, _ := strings.Cut(refused.Problem, `" `)
-		return admission.Route{}, fmt.Errorf("%s: want [METHOD ]/path[:N][@group], e.g. \"POST /chat/completions:4\"", cmp.Or(problem, refused.Problem))
+		return admission.Route{}, errors.New(cmp.Or(problem, refused.Problem))
 	}
 	if err != nil {
 		return admission.Route{}, err
@@ -46,7 +46,7 @@ func parseRoute(text string) (admission.Route, error) {
 	return parsed.Routes[0], nil
 }
 
-// withLimit is the pattern's text with a limit: its own, else the default one.
+// withLimit is the pattern's text with its own limit, or with n where it has none.
 func (p *pattern) withLimit(n int) string {
 	if p.route.Limit >= 0 {
 		return p.text
@@ -58,7 +58,7 @@ func (p *pattern) withLimit(n int) string {
 	return strings.TrimSuffix(p.text, group) + ":" + strconv.Itoa(n) + group
 }
 
-// routes are the governed patterns: those of --limit, else the well-known ones that the template has.
+// routes are the governed patterns: those of --limit, or the well-known ones where no --limit was given.
 func (g *gateway) routes(wellKnown []string) []string {
 	if len(g.limits) == 0 {
 		return wellKnown
@@ -70,7 +70,7 @@ func (g *gateway) routes(wellKnown []string) []string {
 	return routes
 }
 
-// greatestLimit is the most requests of one route that run at once.
+// greatestLimit is the greatest limit that a route has.
 func (g *gateway) greatestLimit() int {
 	if len(g.limits) == 0 {
 		return g.concurrency
@@ -89,8 +89,8 @@ func (g *gateway) greatestLimit() int {
 // routeIndex is how an error of the plugin configuration names a route.
 var routeIndex = regexp.MustCompile(`routes\[(\d+)\]`)
 
-// explain says a refusal of the plugin configuration in words of the flags.
-func (g *gateway) explain(err error) error {
+// explainRefusal turns a refusal of the plugin configuration into one that names the flag.
+func (g *gateway) explainRefusal(err error) error {
 	var refused *admission.ConfigError
 	if len(g.limits) == 0 || !errors.As(err, &refused) || !routeIndex.MatchString(refused.Field) {
 		return fmt.Errorf("these flags make no plugin configuration: %w", err)
@@ -101,31 +101,32 @@ func (g *gateway) explain(err error) error {
 	}))
 }
 
-// A methodPaths is the paths that are governed for one method; "" is any.
+// A methodPaths has the governed paths of one method. The method "" stands for every method.
 type methodPaths struct {
 	method string
 	paths  []string // regular expressions
 }
 
-// byMethod sorts the governed patterns by their methods, as expressions for Envoy.
-func byMethod(routes []string) ([]methodPaths, error) {
-	var sorted []methodPaths
+// pathsByMethod groups the governed patterns by their methods, in the order in which the methods first appear.
+func pathsByMethod(routes []string) ([]methodPaths, error) {
+	var grouped []methodPaths
 	for _, text := range routes {
 		route, err := parseRoute(text)
 		if err != nil {
 			return nil, err
 		}
-		i := slices.IndexFunc(sorted, func(m methodPaths) bool { return m.method == route.Method })
+		i := slices.IndexFunc(grouped, func(m methodPaths) bool { return m.method == route.Method })
 		if i < 0 {
-			i, sorted = len(sorted), append(sorted, methodPaths{method: route.Method})
+			i, grouped = len(grouped), append(grouped, methodPaths{method: route.Method})
 		}
 		path := regexp.QuoteMeta(strings.Join(route.Segments, "/"))
-		sorted[i].paths = append(sorted[i].paths, strings.ReplaceAll(path, `\*`, `[^/?]*`))
+		grouped[i].paths = append(grouped[i].paths, strings.ReplaceAll(path, `\*`, `[^/?]*`))
 	}
-	return sorted, nil
+	return grouped, nil
 }
 
-// expression matches a request's path, with its query, whose last segments are one of the paths.
+// expression is a regular expression for a request's path and query. It matches when the path ends with one of the
+// paths.
 func (m *methodPaths) expression() string {
 	return `(?i)[^?]*/(?:` + strings.Join(m.paths, "|") + `)(?:\?.*)?`
 }

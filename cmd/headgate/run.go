@@ -12,19 +12,18 @@ import (
 	"syscall"
 )
 
-// The sample's limits, so low that a handful of requests shows all three outcomes.
+// The limits for the sample. They are low, so that a few requests show all three outcomes: admitted, waiting, refused.
 const (
 	sampleConcurrency = 2
 	sampleQueue       = 3
 )
 
-// A runPlan is what run is told: the gateway, and how to show it.
+// A runPlan is what the flags of run say.
 type runPlan struct {
 	gateway
 	sample      bool
 	verbose     bool
 	printConfig bool
-	version     bool
 }
 
 func runRun(term terminal, args []string) error {
@@ -36,13 +35,13 @@ func runRun(term terminal, args []string) error {
 	case plan.version:
 		return printVersion(term)
 	case plan.printConfig:
-		return plan.showConfig(term.out)
+		return plan.writeConfig(term.out)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	err = plan.run(ctx, term)
 	if ctx.Err() != nil {
-		return nil // told to end, and ended: whatever failed on the way did so because of that
+		return nil // a signal ended the run, and caused whatever failed on the way
 	}
 	return err
 }
@@ -51,12 +50,15 @@ func parseRun(term terminal, args []string) (*runPlan, error) {
 	plan := &runPlan{gateway: defaultGateway()}
 	plan.admin = netip.MustParseAddrPort("127.0.0.1:0") // any free port: two gateways can run side by side
 	flags := newFlagSet("run")
-	plan.flags(flags)
-	flags.BoolVar(&plan.sample, "sample", false, "bring a sample model API instead of --upstream")
-	flags.BoolVar(&plan.verbose, "verbose", false, "show Envoy's log")
-	flags.BoolVar(&plan.printConfig, "print-config", false, "print what the flags become, and end")
-	flags.BoolVar(&plan.version, "version", false, "print the version, and end")
+	plan.addFlags(flags)
 	return plan, plan.parse(term, flags, args)
+}
+
+func (p *runPlan) addFlags(f *flagSet) {
+	p.gateway.addFlags(f)
+	f.addSwitch(&p.sample, "sample", "Use a sample model API instead of --upstream.")
+	f.addSwitch(&p.verbose, "verbose", "Show Envoy's log.")
+	f.addSwitch(&p.printConfig, "print-config", "Print what the flags become, and end.")
 }
 
 func (p *runPlan) parse(term terminal, flags *flagSet, args []string) error {
@@ -69,26 +71,27 @@ func (p *runPlan) parse(term terminal, flags *flagSet, args []string) error {
 	case p.sample && p.upstream != nil:
 		return errors.New("--sample brings its own model API: leave out --upstream or --sample")
 	case p.sample:
-		p.sampleLimits(flags)
+		p.useSampleLimits(flags)
 	case p.upstream == nil:
 		return errNoUpstream
 	}
-	return p.settle(flags)
+	return p.resolveConflicts(flags)
 }
 
-// sampleLimits lowers the limits that no flag has set.
-func (p *runPlan) sampleLimits(flags *flagSet) {
-	if !flags.given("concurrency") {
+// useSampleLimits sets the limits that no flag has set to the sample's.
+func (p *runPlan) useSampleLimits(flags *flagSet) {
+	if !flags.isGiven("concurrency") {
 		p.concurrency = sampleConcurrency
 	}
-	if !flags.given("queue") {
+	if !flags.isGiven("queue") {
 		p.queue = sampleQueue
 	}
 }
 
-// run starts what the plan says and returns when it ends or ctx is done; everything it started has ended then.
+// run starts the gateway, and the sample if asked. It returns when the gateway ends or ctx is done. Everything that it
+// started has ended then.
 func (p *runPlan) run(ctx context.Context, term terminal) error {
-	if err := p.check(); err != nil {
+	if err := p.checkStart(); err != nil {
 		return err
 	}
 	if p.sample {
@@ -110,8 +113,8 @@ func (p *runPlan) run(ctx context.Context, term terminal) error {
 	return p.serve(ctx, term, binary, bootstrap)
 }
 
-// check finds what would make Envoy refuse to start, since it can be said more clearly before.
-func (p *runPlan) check() error {
+// checkStart looks for reasons why Envoy would not start. An error of its own says them more clearly than Envoy's log.
+func (p *runPlan) checkStart() error {
 	if _, err := os.Stat(p.wasm); err != nil {
 		return fmt.Errorf("no wasm module at %s: make it with `make build`, or say where it is with --wasm", p.wasm)
 	}
@@ -129,7 +132,8 @@ func (p *runPlan) check() error {
 	return listener.Close()
 }
 
-// serve runs Envoy on the bootstrap in a folder of its own, which stays only if Envoy's log is of use in it.
+// serve runs Envoy with the bootstrap in a temporary folder. It removes the folder, except after a failure: Envoy's log
+// is in it.
 func (p *runPlan) serve(ctx context.Context, term terminal, binary string, bootstrap []byte) error {
 	dir, err := os.MkdirTemp("", "headgate-")
 	if err != nil {
@@ -138,11 +142,11 @@ func (p *runPlan) serve(ctx context.Context, term terminal, binary string, boots
 	if err := os.WriteFile(filepath.Join(dir, "envoy.yaml"), bootstrap, 0o600); err != nil {
 		return err
 	}
-	proxy, err := startEnvoy(binary, dir, p.workers, p.logTo(term))
+	proxy, err := startEnvoy(binary, dir, p.workers, p.shownLog(term))
 	if err != nil {
 		return errors.Join(err, os.RemoveAll(dir))
 	}
-	err = p.untilEnd(ctx, term, proxy)
+	err = p.announceAndWait(ctx, term, proxy)
 	proxy.stop()
 	if err != nil && ctx.Err() == nil {
 		return fmt.Errorf("%w (Envoy's log: %s)", err, proxy.logPath())
@@ -150,8 +154,8 @@ func (p *runPlan) serve(ctx context.Context, term terminal, binary string, boots
 	return os.RemoveAll(dir)
 }
 
-// untilEnd says how to use the gateway once it is ready, then waits for its end.
-func (p *runPlan) untilEnd(ctx context.Context, term terminal, proxy *envoyProcess) error {
+// announceAndWait prints how to use the gateway once it is ready, then waits for its end.
+func (p *runPlan) announceAndWait(ctx context.Context, term terminal, proxy *envoyProcess) error {
 	address, err := proxy.ready(ctx)
 	if err != nil {
 		return err

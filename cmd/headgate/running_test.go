@@ -2,86 +2,146 @@ package main
 
 import (
 	"flag"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
-// flagsOf are a command's flags and their defaults, as its usage shows them.
-func flagsOf(t *testing.T, command string) map[string]string {
+// A shownFlag is what the usage or docs/running.md shows of a flag.
+type shownFlag struct{ byDefault, meaning string }
+
+// flagsOf are a command's flags as its usage shows them.
+func flagsOf(t *testing.T, command string) map[string]shownFlag {
 	t.Helper()
 	status, out, _ := call("", command, "--help")
 	require.Equal(t, 0, status)
-	defaults := map[string]string{}
-	for _, line := range regexp.MustCompile(`(?m)^  --(\S+)(.*)$`).FindAllStringSubmatch(out, -1) {
-		shown := regexp.MustCompile(`\(default (.*)\)$`).FindStringSubmatch(line[2])
-		defaults[line[1]] = ""
-		if shown != nil {
-			defaults[line[1]] = shown[1]
-		}
+	shown := map[string]shownFlag{}
+	flagLine := regexp.MustCompile(`(?m)^  --(\S+)(?: \S+)? +(.*?)(?: \(default (.*)\))?$`)
+	for _, line := range flagLine.FindAllStringSubmatch(out, -1) {
+		shown[line[1]] = shownFlag{line[3], line[2]}
 	}
-	return defaults
+	require.NotEmpty(t, shown)
+	return shown
 }
 
-func TestRunningListsEveryFlagWithItsDefault(t *testing.T) {
+// runningRows are the rows of the table below a header row of docs/running.md, each as its cells.
+func runningRows(t *testing.T, header string) (rows [][]string) {
+	t.Helper()
 	text, err := os.ReadFile("../../docs/running.md")
 	require.NoError(t, err)
-	listed, forRender := map[string]string{}, map[string]string{}
-	for line := range strings.Lines(string(text)) {
-		if !strings.HasPrefix(line, "| `--") {
-			continue
+	_, table, found := strings.Cut(string(text), "\n"+header+"\n")
+	require.True(t, found, "no table %s", header)
+	for line := range strings.Lines(table) {
+		if !strings.HasPrefix(line, "|") {
+			break
 		}
-		cells := strings.Split(strings.TrimSpace(line), "|")
-		require.Len(t, cells, 6, line) // with what is before the first bar and after the last
-		name, shown := strings.Trim(cells[1], "` -"), strings.Trim(cells[2], "` ")
-		if shown == "false" {
-			shown = "" // the usage leaves it out
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		require.Len(t, cells, strings.Count(header, "|")-1, line)
+		for i := range cells {
+			cells[i] = strings.ReplaceAll(strings.TrimSpace(cells[i]), "`", "")
 		}
-		listed[name] = shown
-		if !strings.Contains(cells[3], "Not for `render`") {
-			forRender[name] = shown
-		}
+		rows = append(rows, cells)
 	}
-	require.Equal(t, flagsOf(t, "run"), listed)
-	require.Equal(t, flagsOf(t, "render"), forRender)
+	return rows[1:] // without the line of dashes
 }
 
-// The names and defaults that users of such tools know, in the order of issue 6.
-func TestTheFlagsOfShapingHaveTheirDefaults(t *testing.T) {
-	names := strings.Fields("concurrency global-concurrency queue-timeout retry retry-max-body-mb retry-min-delay retry-wait-min retry-wait-max " +
-		"retry-skip-429 release-cooldown cancel-cooldown failure-hold adaptive-headroom adaptive-headroom-window circuit-breaker cb-threshold " +
-		"cb-window cb-open-timeout cb-max-open-timeout cb-penalty cb-max-penalty")
-	defaults := strings.Fields("4 off 30s unlimited 5 1s 500ms 30s true 200ms 200ms 2s off 30s on 5 30s 10s 120s 2s 60s")
-	set := newFlagSet("run")
-	g := defaultGateway()
-	g.flags(set)
+// docs/running.md has every flag with its default. What it says of a flag begins with what the usage says.
+func TestRunningListsEveryFlagAsTheUsageDoes(t *testing.T) {
+	run, render := flagsOf(t, "run"), flagsOf(t, "render")
+	listed, forRender := map[string]bool{}, map[string]bool{}
+	for _, cells := range runningRows(t, "| flag | default | meaning | becomes |") {
+		name, byDefault, meaning := strings.TrimPrefix(cells[0], "--"), cells[1], plainLinks(cells[2])
+		require.False(t, listed[name], "--%s is there twice", name)
+		listed[name] = true
+		require.Equal(t, run[name].byDefault, byDefault, name)
+		usage := run[name].meaning
+		require.NotEmpty(t, usage, name)
+		require.True(t, strings.HasPrefix(meaning, usage), "--%s:\nusage: %s\ndocs:  %s", name, usage, meaning)
+		if !strings.Contains(meaning, "Not for render.") {
+			forRender[name] = true
+			require.Equal(t, run[name], render[name])
+		}
+	}
+	require.Len(t, listed, len(run))
+	require.Len(t, forRender, len(render))
+}
+
+// plainLinks is a Markdown text with its links' texts only.
+func plainLinks(text string) string {
+	return regexp.MustCompile(`\[([^\]]+)\]\([^)]+\)`).ReplaceAllString(text, "$1")
+}
+
+// The names and defaults are those that users of similar tools know.
+func TestFlagsHaveTheirKnownNamesAndDefaults(t *testing.T) {
+	names := strings.Fields("concurrency global-concurrency queue-timeout retry retry-max-body-mb retry-min-delay " +
+		"retry-wait-min retry-wait-max retry-skip-429 release-cooldown cancel-cooldown failure-hold adaptive-headroom " +
+		"adaptive-headroom-window circuit-breaker cb-threshold cb-window cb-open-timeout cb-max-open-timeout cb-penalty " +
+		"cb-max-penalty upstream-disable-keep-alives")
+	defaults := strings.Fields("4 off 30s unlimited 5 1s 500ms 30s on 200ms 200ms 2s off 30s on 5 30s 10s 120s 2s 60s off")
+	flags := flagSets["run"]()
 	for i, name := range names {
-		require.Equal(t, defaults[i], set.Lookup(name).DefValue, name)
+		require.Equal(t, defaults[i], flags.Lookup(name).DefValue, name)
 	}
-	for _, name := range []string{"limit", "bind", "upstream", "upstream-disable-keep-alives"} {
-		require.NotNil(t, set.Lookup(name), name)
+	for _, name := range []string{"limit", "bind", "upstream"} {
+		require.NotNil(t, flags.Lookup(name), name)
 	}
 }
 
-// A default is what its own words would set.
-func TestDefaultsAreWhatTheySay(t *testing.T) {
-	plan := parsedRun(t)
-	set := newFlagSet("run")
-	g := defaultGateway()
-	g.flags(set)
+// A default is what a flag with that text sets.
+func TestDefaultsAreWhatTheUsageShows(t *testing.T) {
+	notText := []string{"workers", "wasm"}                 // their defaults are described, not written
+	ofSample := []string{"sample", "concurrency", "queue"} // parsedRun changes them
 	var args []string
-	set.VisitAll(func(f *flag.Flag) {
-		if _, ours := f.Value.(settable); ours && f.DefValue != "" && f.Name != "workers" && f.Name != "concurrency" {
+	flagSets["run"]().VisitAll(func(f *flag.Flag) {
+		if f.DefValue != "" && !slices.Contains(notText, f.Name) && !slices.Contains(ofSample, f.Name) {
 			args = append(args, "--"+f.Name+"="+f.DefValue)
 		}
 	})
-	said := parsedRun(t, args...)
-	require.Equal(t, plan.shaping, said.shaping)
-	require.Equal(t, plan.retries, said.retries)
-	require.Equal(t, plan.global, said.global)
-	require.Equal(t, plan.queueTimeout, said.queueTimeout)
-	require.Equal(t, plan.bind, said.bind)
+	require.Equal(t, parsedRun(t), parsedRun(t, args...))
+}
+
+// docs/running.md names every header that Envoy adds to a request or replaces.
+func TestRunningNamesTheHeadersThatTheUpstreamReceives(t *testing.T) {
+	var documented []string
+	for _, cells := range runningRows(t, "| header | value |") {
+		documented = append(documented, cells[0])
+	}
+	const ofTries = "x-envoy-attempt-count"
+	require.Contains(t, documented, ofTries)
+	received := make(chan http.Header, 1)
+	api := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { received <- r.Header }))
+	defer api.Close()
+	for retry, want := range map[string][]string{
+		"0": slices.DeleteFunc(slices.Clone(documented), func(name string) bool { return name == ofTries }),
+		"3": documented,
+	} {
+		h := runGateway(t, nil, "--upstream", api.URL, "--retry", retry)
+		sent := http.Header{
+			"X-Request-Id": {"mine"}, "X-Other": {"mine"}, "User-Agent": {"a test"},
+			"Accept-Encoding": {"gzip"}, "Content-Length": {"2"},
+		}
+		for _, path := range []string{"/v1/chat/completions", "/v1/ungoverned"} {
+			request, err := http.NewRequest(http.MethodPost, "http://"+h.printed(gatewayURL)+path, strings.NewReader("{}"))
+			require.NoError(t, err)
+			request.Header = sent.Clone()
+			reply, err := http.DefaultClient.Do(request)
+			require.NoError(t, err)
+			reply.Body.Close()
+			var added []string
+			for name, values := range <-received {
+				if !slices.Equal(sent[name], values) {
+					added = append(added, strings.ToLower(name))
+				}
+			}
+			require.ElementsMatch(t, want, added, fmt.Sprintf("%s with --retry %s", path, retry))
+		}
+		require.NoError(t, h.cmd.Process.Signal(os.Interrupt))
+	}
 }

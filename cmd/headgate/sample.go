@@ -12,15 +12,17 @@ import (
 
 const (
 	sampleModel = "sample-1"
-	samplePace  = 50 * time.Millisecond // a word each: a model that speaks about as fast as people read
-	sampleBody  = 1 << 20               // the longest request body it reads
+	samplePace  = 50 * time.Millisecond // the time for one word: about as fast as people read
+	sampleBody  = 1 << 20               // the length of the longest request body that it reads
 )
 
-const sampleSpeech = `This is the sample model, and it has let you in because Headgate gave your request a permit. I speak at about ` +
-	`twenty words a second, so that you can watch what a long stream does to everyone else. While I am talking to you and to ` +
-	`one other, nobody else gets through: the next three requests wait in the queue, first come, first served, and whoever ` +
-	`comes after them is told 429 at once, with a reason and a time to come back. Your permit is held until my last word. Leave ` +
-	`early, and it goes to the next in line at that very moment. Send eight requests together and see for yourself. That is all I have to say.`
+const sampleSpeech = `This is the sample model, and Headgate has given your request a permit. I speak about twenty ` +
+	`words a second, so that you can watch what a long stream does to other requests. Unless you have set other ` +
+	`limits, two requests run at once: yours and one more. The next three requests wait in the queue, first come, ` +
+	`first served. A request that comes after those is answered with 429 at once, together with a reason and a time ` +
+	`to come back. Your request keeps its permit until my last word. If you leave early, the next request in the ` +
+	`queue gets the permit a moment later. Send eight requests together and see for yourself. That is all I have to ` +
+	`say.`
 
 // A sampleAPI is a model API in the style of OpenAI's, for trying Headgate without one.
 type sampleAPI struct {
@@ -43,23 +45,26 @@ func (a *sampleAPI) upstream() *upstream {
 	return &upstream{host: "127.0.0.1", port: uint16(a.listener.Addr().(*net.TCPAddr).Port)}
 }
 
-// stop cuts the replies that still run.
+// stop ends the sample and the replies that still run.
 func (a *sampleAPI) stop() { _ = a.server.Close() }
 
 func sampleHandler(pace time.Duration) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /v1/chat/completions", func(w http.ResponseWriter, r *http.Request) { complete(w, r, pace) })
+	mux.HandleFunc("POST /v1/chat/completions", func(w http.ResponseWriter, r *http.Request) {
+		answerCompletion(w, r, pace)
+	})
 	mux.HandleFunc("GET /v1/models", func(w http.ResponseWriter, _ *http.Request) {
 		model := map[string]any{"id": sampleModel, "object": "model", "created": 0, "owned_by": "headgate"}
 		writeJSON(w, http.StatusOK, map[string]any{"object": "list", "data": []any{model}})
 	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		writeError(w, http.StatusNotFound, fmt.Sprintf("unknown request: %s %s (want POST /v1/chat/completions or GET /v1/models)", r.Method, r.URL.Path))
+		const known = "want POST /v1/chat/completions or GET /v1/models"
+		writeError(w, http.StatusNotFound, fmt.Sprintf("unknown request: %s %s (%s)", r.Method, r.URL.Path, known))
 	})
 	return mux
 }
 
-// A completionRequest is what the sample understands of a chat completion request.
+// A completionRequest has the fields of a chat completion request that the sample uses.
 type completionRequest struct {
 	Model         string            `json:"model"`
 	Messages      []json.RawMessage `json:"messages"`
@@ -70,7 +75,7 @@ type completionRequest struct {
 	} `json:"stream_options"`
 }
 
-func complete(w http.ResponseWriter, r *http.Request, pace time.Duration) {
+func answerCompletion(w http.ResponseWriter, r *http.Request, pace time.Duration) {
 	var request completionRequest
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, sampleBody)).Decode(&request); err != nil {
 		writeError(w, http.StatusBadRequest, "the body is not a JSON request: "+err.Error())
@@ -85,21 +90,21 @@ func complete(w http.ResponseWriter, r *http.Request, pace time.Duration) {
 		c.words, c.finish = c.words[:request.MaxTokens], "length"
 	}
 	if request.Stream {
-		c.stream(r.Context(), w)
+		c.replyInEvents(r.Context(), w)
 	} else {
-		c.whole(r.Context(), w)
+		c.replyAtOnce(r.Context(), w)
 	}
 }
 
-// A completion is one reply being spoken.
+// A completion is one reply while the sample speaks it.
 type completion struct {
 	request completionRequest
 	words   []string
-	finish  string // why it ends: stop or length
-	pace    time.Duration
+	finish  string        // the reason for the end: stop or length
+	pace    time.Duration // the time for one word
 }
 
-// speak hands one word after another to each at the completion's pace; false: the client left.
+// speak calls each with one word after another, at the completion's pace. It returns false if the client left.
 func (c *completion) speak(ctx context.Context, each func(word string)) bool {
 	ticker := time.NewTicker(c.pace)
 	defer ticker.Stop()
@@ -114,8 +119,8 @@ func (c *completion) speak(ctx context.Context, each func(word string)) bool {
 	return true
 }
 
-// whole replies once everything is spoken.
-func (c *completion) whole(ctx context.Context, w http.ResponseWriter) {
+// replyAtOnce sends the whole reply when the last word is spoken.
+func (c *completion) replyAtOnce(ctx context.Context, w http.ResponseWriter) {
 	if !c.speak(ctx, func(string) {}) {
 		return
 	}
@@ -125,15 +130,15 @@ func (c *completion) whole(ctx context.Context, w http.ResponseWriter) {
 	writeJSON(w, http.StatusOK, reply)
 }
 
-// stream replies with an event for each word.
-func (c *completion) stream(ctx context.Context, w http.ResponseWriter) {
+// replyInEvents sends an event for each word.
+func (c *completion) replyInEvents(ctx context.Context, w http.ResponseWriter) {
 	w.Header().Set("content-type", "text/event-stream")
 	w.Header().Set("cache-control", "no-cache")
-	c.chunk(w, map[string]string{"role": "assistant", "content": ""}, nil)
-	if !c.speak(ctx, func(word string) { c.chunk(w, map[string]string{"content": word}, nil) }) {
+	c.writeChunk(w, map[string]string{"role": "assistant", "content": ""}, nil)
+	if !c.speak(ctx, func(word string) { c.writeChunk(w, map[string]string{"content": word}, nil) }) {
 		return
 	}
-	c.chunk(w, map[string]string{}, c.finish)
+	c.writeChunk(w, map[string]string{}, c.finish)
 	if c.request.StreamOptions.IncludeUsage {
 		last := c.object("chat.completion.chunk")
 		last["usage"] = c.usage()
@@ -142,31 +147,36 @@ func (c *completion) stream(ctx context.Context, w http.ResponseWriter) {
 	fmt.Fprint(w, "data: [DONE]\n\n")
 }
 
-func (c *completion) chunk(w http.ResponseWriter, delta map[string]string, finish any) {
+// writeChunk sends an event with the next part of the message.
+func (c *completion) writeChunk(w http.ResponseWriter, delta map[string]string, finish any) {
 	writeEvent(w, c.object("chat.completion.chunk", map[string]any{"index": 0, "delta": delta, "finish_reason": finish}))
 }
 
+// object is the part that every reply and every event has.
 func (c *completion) object(kind string, choices ...any) map[string]any {
 	if choices == nil {
 		choices = []any{}
 	}
-	return map[string]any{"id": "chatcmpl-sample", "object": kind, "created": time.Now().Unix(), "model": c.request.Model, "choices": choices}
+	return map[string]any{
+		"id": "chatcmpl-sample", "object": kind, "created": time.Now().Unix(),
+		"model": c.request.Model, "choices": choices,
+	}
 }
 
-// usage counts a message and a word as a token each.
+// usage counts each message and each word as one token.
 func (c *completion) usage() map[string]int {
 	asked, spoken := len(c.request.Messages), len(c.words)
 	return map[string]int{"prompt_tokens": asked, "completion_tokens": spoken, "total_tokens": asked + spoken}
 }
 
-// Failed writes in what follows mean that the client left, which its context tells.
-
+// writeEvent sends one event. A write fails only when the client has left, which the request's context says too.
 func writeEvent(w http.ResponseWriter, event any) {
-	text, _ := json.Marshal(event) // maps of strings and numbers
+	text, _ := json.Marshal(event) // an event is made of maps, strings and numbers, which always have a JSON form
 	fmt.Fprintf(w, "data: %s\n\n", text)
 	_ = http.NewResponseController(w).Flush()
 }
 
+// writeJSON sends a reply. A write fails only when the client has left.
 func writeJSON(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("content-type", "application/json")
 	w.WriteHeader(status)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -25,7 +24,7 @@ func postSample(t *testing.T, path, body string) *http.Response {
 	return reply
 }
 
-// A sampleReply is what the tests read of a whole reply or of one event.
+// A sampleReply has the fields of a whole reply, or of one event, that the tests read.
 type sampleReply struct {
 	Object  string
 	Model   string
@@ -39,7 +38,8 @@ type sampleReply struct {
 }
 
 func TestSampleStreamsEventsInOpenAIForm(t *testing.T) {
-	reply := postSample(t, "/v1/chat/completions", `{"model":"m","stream":true,"messages":[{}],"max_tokens":3,"stream_options":{"include_usage":true}}`)
+	reply := postSample(t, "/v1/chat/completions",
+		`{"model":"m","stream":true,"messages":[{}],"max_tokens":3,"stream_options":{"include_usage":true}}`)
 	require.Equal(t, "text/event-stream", reply.Header.Get("content-type"))
 	body, err := io.ReadAll(reply.Body)
 	require.NoError(t, err)
@@ -61,7 +61,7 @@ func TestSampleStreamsEventsInOpenAIForm(t *testing.T) {
 	require.Equal(t, map[string]int{"prompt_tokens": 1, "completion_tokens": 3, "total_tokens": 4}, last.Usage)
 }
 
-func TestSampleRepliesWhole(t *testing.T) {
+func TestSampleRepliesAtOnceWithoutStream(t *testing.T) {
 	reply := postSample(t, "/v1/chat/completions", `{"model":"m","messages":[{}]}`)
 	require.Equal(t, http.StatusOK, reply.StatusCode)
 	var whole sampleReply
@@ -99,8 +99,8 @@ func TestSampleSpeaksForSecondsAtAHumanPace(t *testing.T) {
 	require.InDelta(t, 7, takes.Seconds(), 3)
 }
 
-// closed tells when the handler it wraps has returned.
-func closed(handler http.Handler, returned chan<- struct{}) http.Handler {
+// closeOnReturn closes a channel when the handler has returned.
+func closeOnReturn(handler http.Handler, returned chan<- struct{}) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		handler.ServeHTTP(w, r)
 		close(returned)
@@ -110,9 +110,10 @@ func closed(handler http.Handler, returned chan<- struct{}) http.Handler {
 func TestSampleStopsWhenTheClientLeaves(t *testing.T) {
 	for _, stream := range []bool{true, false} {
 		returned := make(chan struct{})
-		server := httptest.NewServer(closed(sampleHandler(time.Hour), returned)) // it never gets to its first word
+		server := httptest.NewServer(closeOnReturn(sampleHandler(time.Hour), returned)) // the first word never comes
 		ctx, leave := context.WithCancel(context.Background())
-		request, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL+"/v1/chat/completions", bytes.NewBufferString(question("hi", stream)))
+		body := strings.NewReader(chatRequest("hi", stream))
+		request, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL+"/v1/chat/completions", body)
 		require.NoError(t, err)
 		if stream {
 			reply, err := http.DefaultClient.Do(request)

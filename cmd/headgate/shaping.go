@@ -2,10 +2,12 @@ package main
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 )
 
-// A shaping is how the gateway spares an upstream that counts differently: what its flags decide besides the limits.
+// A shaping is how the gateway protects an upstream beyond the limits: what the flags say about holds, the breaker and
+// the headroom.
 type shaping struct {
 	releaseCooldown time.Duration
 	cancelCooldown  time.Duration
@@ -13,7 +15,7 @@ type shaping struct {
 	headroom        bool
 	headroomWindow  time.Duration
 	breaker         bool
-	failures        int // within window open the breaker
+	failures        int // this many within window open the breaker
 	window          time.Duration
 	open            time.Duration
 	maxOpen         time.Duration
@@ -37,68 +39,89 @@ func defaultShaping() shaping {
 	}
 }
 
-// What the plugin configuration takes of each.
+// The greatest values that the plugin configuration takes.
 const (
 	maxHold     = 10 * time.Minute
 	maxFailures = 1000
 	maxSpan     = 24 * time.Hour
 )
 
-func (s *shaping) flags(f *flagSet) {
-	f.duration(&s.releaseCooldown, "release-cooldown", 0, maxHold, "`DURATION` that a permit stays out of use after its request, for an upstream that still counts it")
-	f.duration(&s.cancelCooldown, "cancel-cooldown", 0, maxHold, "`DURATION` more after a request whose client left")
-	f.duration(&s.failureHold, "failure-hold", 0, maxHold, "`DURATION` more after a failure (5xx, 429, no answer), unless --cb-penalty is in its place")
-	f.onOff(&s.headroom, "adaptive-headroom", "after the upstream's 429, one request less at once (`on|off`)")
-	f.duration(&s.headroomWindow, "adaptive-headroom-window", time.Millisecond, maxSpan, "until this `DURATION` has passed without another 429")
-	f.onOff(&s.breaker, "circuit-breaker", "after failures, 503 for a while instead of more tries (`on|off`)")
-	value(f, &s.failures, "cb-threshold", "5", "`N` failures open it ...", numberTo(1, maxFailures))
-	f.duration(&s.window, "cb-window", time.Millisecond, maxSpan, "... within this `DURATION`")
-	f.duration(&s.open, "cb-open-timeout", time.Millisecond, maxSpan, "`DURATION` until one request may try again; doubled each time it fails")
-	f.duration(&s.maxOpen, "cb-max-open-timeout", time.Millisecond, maxSpan, "`DURATION` at most")
-	f.duration(&s.penalty, "cb-penalty", 0, maxSpan, "`DURATION` that a failure's permit stays out of use, doubled with each in a row; 0: --failure-hold")
-	f.duration(&s.maxPenalty, "cb-max-penalty", 0, maxSpan, "`DURATION` at most")
+func (s *shaping) addFlags(f *flagSet) {
+	f.addDuration(&s.releaseCooldown, "release-cooldown", 0, maxHold,
+		"Keep a permit out of use for `DURATION` after its request has ended.")
+	f.addDuration(&s.cancelCooldown, "cancel-cooldown", 0, maxHold,
+		"When the client has left, keep the permit out of use for another `DURATION` after --release-cooldown.")
+	f.addDuration(&s.failureHold, "failure-hold", 0, maxHold,
+		"After a failure (5xx, 429, no answer), keep the permit out of use for another `DURATION` "+
+			"after --release-cooldown. A --cb-penalty above 0 replaces this.")
+	f.addSwitch(&s.headroom, "adaptive-headroom",
+		"After the upstream's 429, let one request less run at once until --adaptive-headroom-window has passed "+
+			"without a 429.")
+	f.addDuration(&s.headroomWindow, "adaptive-headroom-window", shortest, maxSpan,
+		"End the effect of --adaptive-headroom when `DURATION` has passed without a 429.")
+	f.addSwitch(&s.breaker, "circuit-breaker",
+		"After too many failures, answer 503 for a while and leave the upstream alone.")
+	addFlag(f, &s.failures, "cb-threshold", strconv.Itoa(s.failures),
+		"Open the breaker when `N` failures have come within --cb-window.", wholeNumberBetween(1, maxFailures))
+	f.addDuration(&s.window, "cb-window", shortest, maxSpan,
+		"Count failures for --cb-threshold over the last `DURATION`.")
+	f.addDuration(&s.open, "cb-open-timeout", shortest, maxSpan,
+		"Keep the breaker open for `DURATION`, then let one request through to test the upstream. "+
+			"Each failed test doubles the time.")
+	f.addDuration(&s.maxOpen, "cb-max-open-timeout", shortest, maxSpan,
+		"Keep the breaker open for at most `DURATION` before the next test.")
+	f.addDuration(&s.penalty, "cb-penalty", 0, maxHold,
+		"Keep a failure's permit out of use for `DURATION`. Each further failure in a row doubles it. "+
+			"0: --failure-hold applies instead.")
+	f.addDuration(&s.maxPenalty, "cb-max-penalty", 0, maxHold,
+		"Let the penalty of --cb-penalty grow to at most `DURATION`.")
 }
 
-// settle refuses what contradicts itself, and lets defaults give way to what was given.
-func (s *shaping) settle(f *flagSet) error {
-	if err := f.order("cb-open-timeout", &s.open, "cb-max-open-timeout", &s.maxOpen); err != nil {
+// resolveConflicts changes a default that contradicts a given flag, and refuses given flags that contradict each other.
+func (s *shaping) resolveConflicts(f *flagSet) error {
+	if err := f.ensureOrder("cb-open-timeout", &s.open, "cb-max-open-timeout", &s.maxOpen); err != nil {
 		return err
 	}
-	if err := s.settleFailures(f); err != nil {
+	if err := s.refuseBreakerFlags(f); err != nil {
 		return err
 	}
-	return f.order("cb-penalty", &s.penalty, "cb-max-penalty", &s.maxPenalty)
+	if s.breaker && f.isGiven("failure-hold") && s.failureHold > 0 && !f.isGiven("cb-penalty") {
+		s.penalty = 0 // the default penalty would replace the failure hold that was asked for
+	}
+	return f.ensureOrder("cb-penalty", &s.penalty, "cb-max-penalty", &s.maxPenalty)
 }
 
-// breakerFlags are what only a breaker has a use for.
-var breakerFlags = []string{"cb-threshold", "cb-window", "cb-open-timeout", "cb-max-open-timeout", "cb-penalty", "cb-max-penalty"}
+// breakerFlags are the flags that do nothing without a breaker.
+var breakerFlags = []string{
+	"cb-threshold", "cb-window", "cb-open-timeout", "cb-max-open-timeout", "cb-penalty", "cb-max-penalty",
+}
 
-// settleFailures decides what holds a permit after a failure: the breaker's penalty, or a failure hold that was given where
-// no penalty was.
-func (s *shaping) settleFailures(f *flagSet) error {
-	if !s.breaker {
-		for _, name := range breakerFlags {
-			if f.given(name) {
-				return fmt.Errorf("--%s is of no use with --circuit-breaker off: want one of them", name)
-			}
-		}
+func (s *shaping) refuseBreakerFlags(f *flagSet) error {
+	if s.breaker {
 		return nil
 	}
-	if f.given("failure-hold") && s.failureHold > 0 && !f.given("cb-penalty") {
-		s.penalty = 0
+	for _, name := range breakerFlags {
+		if f.isGiven(name) {
+			return fmt.Errorf("--%s has no effect with --circuit-breaker off: leave out one of the two", name)
+		}
 	}
 	return nil
 }
 
-// protect adds to a pool what the flags ask for.
-func (s *shaping) protect(p *pluginPool) {
+// addTo gives a pool the holds, the breaker and the headroom that the flags ask for.
+func (s *shaping) addTo(p *pluginPool) {
 	if s.releaseCooldown+s.cancelCooldown+s.failureHold > 0 {
-		p.Hold = &pluginHold{short(s.releaseCooldown), short(s.cancelCooldown), short(s.failureHold)}
+		p.Hold = &pluginHold{shortDuration(s.releaseCooldown), shortDuration(s.cancelCooldown), shortDuration(s.failureHold)}
 	}
 	if s.breaker {
-		p.Breaker = &pluginBreaker{s.failures, short(s.window), short(s.open), short(s.maxOpen), short(s.penalty), short(s.maxPenalty)}
+		p.Breaker = &pluginBreaker{
+			Failures: s.failures,
+			Window:   shortDuration(s.window),
+			Open:     shortDuration(s.open), MaxOpen: shortDuration(s.maxOpen),
+			Penalty: shortDuration(s.penalty), MaxPenalty: shortDuration(s.maxPenalty),
+		}
 	}
 	if s.headroom {
-		p.Headroom = &pluginHeadroom{short(s.headroomWindow)}
+		p.Headroom = &pluginHeadroom{shortDuration(s.headroomWindow)}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -23,44 +24,45 @@ import (
 )
 
 const (
-	startWithin = 90 * time.Second // with Envoy's own start in it, on a machine that does other things too
+	startWithin = 90 * time.Second // for Envoy's own start too, on a busy machine
 	endWithin   = 10 * time.Second
 )
 
-// A tool is a headgate process of its own, in a session of its own as a shell starts it.
+// A tool is a headgate process in a session of its own, as a shell starts it.
 type tool struct {
 	t      *testing.T
 	cmd    *exec.Cmd
 	tmp    string // its temporary folder
-	out    *record
-	errs   *record
+	out    *output
+	errs   *output
 	status chan int
 }
 
-// A record is what a process has written so far.
-type record struct {
+// An output is what a process has written so far.
+type output struct {
 	mu   sync.Mutex
 	text bytes.Buffer
 }
 
-func (r *record) Write(p []byte) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.text.Write(p)
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
 }
 
-func (r *record) String() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.text.String()
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
 }
 
-// startTool starts headgate with more environment; it is killed at the end of the test.
+// startTool starts headgate. env is added to its environment. The process is killed at the end of the test.
 func startTool(t *testing.T, env []string, args ...string) *tool {
 	t.Helper()
 	self, err := os.Executable()
 	require.NoError(t, err)
-	h := &tool{t: t, cmd: exec.Command(self, args...), tmp: t.TempDir(), out: &record{}, errs: &record{}, status: make(chan int, 1)}
+	h := &tool{t: t, cmd: exec.Command(self, args...), tmp: t.TempDir(), status: make(chan int, 1)}
+	h.out, h.errs = &output{}, &output{}
 	h.cmd.Env = append(append(os.Environ(), asTool+"=1", "TMPDIR="+h.tmp), env...)
 	h.cmd.Stdout, h.cmd.Stderr = h.out, h.errs
 	h.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -93,7 +95,7 @@ var (
 	sampleURL  = regexp.MustCompile(`a sample, http://(\S+?)\)`)
 )
 
-// printed returns what the output says by the pattern's last group.
+// printed returns the part of the output that matches the pattern's last group.
 func (h *tool) printed(pattern *regexp.Regexp) string {
 	h.t.Helper()
 	found := pattern.FindStringSubmatch(h.out.String())
@@ -101,9 +103,10 @@ func (h *tool) printed(pattern *regexp.Regexp) string {
 	return found[len(found)-1]
 }
 
-// post sends a chat completion to the gateway; a reply is read as far as its headers.
+// post sends a chat completion to the gateway and reads the reply's headers.
 func (h *tool) post(path string, stream bool) (*http.Response, error) {
-	return http.Post("http://"+h.printed(gatewayURL)+path, "application/json", strings.NewReader(question("Hello", stream)))
+	body := strings.NewReader(chatRequest("Hello", stream))
+	return http.Post("http://"+h.printed(gatewayURL)+path, "application/json", body)
 }
 
 // send is post for a request that gets a reply.
@@ -115,13 +118,19 @@ func (h *tool) send(path string, stream bool) *http.Response {
 	return reply
 }
 
-// numbers are Headgate's stats as the printed URL shows them.
+// numbers returns Headgate's stats from the printed URL.
 func (h *tool) numbers() string {
 	h.t.Helper()
 	reply, err := http.Get(numbersURL.FindStringSubmatch(h.out.String())[1])
 	require.NoError(h.t, err)
 	defer reply.Body.Close()
 	return whole(h.t, reply.Body)
+}
+
+// shows reports whether a pool's stat, e.g. route.inflight, has the value n.
+func (h *tool) shows(stat string, n int) bool {
+	h.t.Helper()
+	return strings.Contains(h.numbers(), fmt.Sprintf("wasmcustom.headgate.%s: %d\n", stat, n))
 }
 
 func whole(t *testing.T, body io.Reader) string {
@@ -131,7 +140,8 @@ func whole(t *testing.T, body io.Reader) string {
 	return string(text)
 }
 
-// requireEnded waits for the process and everything it started, and checks that nothing is left and nothing was said.
+// requireEnded waits until the process and everything it started have ended. It checks that the process left no file
+// and wrote no error.
 func (h *tool) requireEnded(want int) {
 	h.t.Helper()
 	select {
@@ -147,7 +157,7 @@ func (h *tool) requireEnded(want int) {
 	require.Empty(h.t, left, "its temporary folder")
 }
 
-// requireUnreachable waits until nothing that was printed as listening still listens.
+// requireUnreachable waits until nothing listens on the printed addresses any more.
 func (h *tool) requireUnreachable() {
 	h.t.Helper()
 	for _, pattern := range []*regexp.Regexp{gatewayURL, numbersURL, sampleURL} {
@@ -162,7 +172,7 @@ func (h *tool) requireUnreachable() {
 	}
 }
 
-// requireOneLine waits for the process to fail with one line on stderr.
+// requireOneLine waits until the process fails, and checks that it wrote one line to stderr.
 func (h *tool) requireOneLine(pattern string) {
 	h.t.Helper()
 	select {
@@ -175,7 +185,7 @@ func (h *tool) requireOneLine(pattern string) {
 	require.NotContains(h.t, strings.TrimSuffix(h.errs.String(), "\n"), "\n")
 }
 
-// fakeEnvoy writes a program to be run as Envoy.
+// fakeEnvoy writes a shell script that can be run in place of Envoy.
 func fakeEnvoy(t *testing.T, script string) string {
 	t.Helper()
 	path := t.TempDir() + "/envoy"
@@ -183,7 +193,7 @@ func fakeEnvoy(t *testing.T, script string) string {
 	return path
 }
 
-// firstEvent reads to the end of the first event of a stream.
+// firstEvent reads the first line of a stream, which is its first event.
 func firstEvent(t *testing.T, body io.Reader) string {
 	t.Helper()
 	line, err := bufio.NewReader(body).ReadString('\n')

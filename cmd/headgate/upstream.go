@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// An upstream is the model API behind the gateway.
+// An upstream is the address of the model API behind the gateway.
 type upstream struct {
 	tls  bool
 	host string // a lower-case name or an IP address, without brackets
@@ -35,7 +35,8 @@ func parseUpstream(text string) (*upstream, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &upstream{u.Scheme == "https", strings.ToLower(u.Hostname()), port, strings.TrimRight(u.EscapedPath(), "/")}, nil
+	path := strings.TrimRight(u.EscapedPath(), "/")
+	return &upstream{tls: u.Scheme == "https", host: strings.ToLower(u.Hostname()), port: port, path: path}, nil
 }
 
 func upstreamPort(u *url.URL) (uint16, error) {
@@ -45,18 +46,19 @@ func upstreamPort(u *url.URL) (uint16, error) {
 	}
 	port, err := strconv.ParseUint(text, 10, 16)
 	if err != nil || port == 0 {
-		return 0, fmt.Errorf("%s is no port: want 1 to 65535", text)
+		return 0, fmt.Errorf("%s is not a port: want 1 to 65535", text)
 	}
 	return uint16(port), nil
 }
 
-// authority is what the upstream expects in its Host header: the port only where it isn't the scheme's own.
+// authority is the value of the Host header for the upstream. It names the port only where that isn't the scheme's
+// default.
 func (u *upstream) authority() string {
-	standard := uint16(80)
+	schemePort := uint16(80)
 	if u.tls {
-		standard = 443
+		schemePort = 443
 	}
-	if u.port != standard {
+	if u.port != schemePort {
 		return net.JoinHostPort(u.host, strconv.Itoa(int(u.port)))
 	}
 	if strings.Contains(u.host, ":") {

@@ -23,8 +23,9 @@ func TestParseUpstream(t *testing.T) {
 
 func TestParseUpstreamRefusesWhatIsNoBaseURL(t *testing.T) {
 	for _, text := range []string{
-		"", "api.example.com", "localhost:8080", "ftp://host", "http://", "http:///v1", "http://:80", "http:host", "http://a b", "http://host:",
-		"http://host:0", "http://host:65536", "http://host:x", "http://user:word@host", "http://host?a=b", "http://host/#top", "http://host/?",
+		"", "api.example.com", "localhost:8080", "ftp://host", "http://", "http:///v1", "http://:80", "http:host",
+		"http://a b", "http://host:", "http://host:0", "http://host:65536", "http://host:x", "http://user:word@host",
+		"http://host?a=b", "http://host/#top", "http://host/?",
 	} {
 		_, err := parseUpstream(text)
 		require.Error(t, err, text)

@@ -5,7 +5,7 @@ import (
 	"runtime/debug"
 )
 
-// version is set by the linker in make build.
+// version is what make build has the linker put here.
 var version string
 
 func runVersion(term terminal, args []string) error {
@@ -20,7 +20,7 @@ func printVersion(term terminal) error {
 	return err
 }
 
-// toolVersion is the version make build gave, else the one Go recorded (go install MODULE@VERSION).
+// toolVersion is the version from make build, or the one that Go recorded (go install MODULE@VERSION).
 func toolVersion() string {
 	if version != "" {
 		return version

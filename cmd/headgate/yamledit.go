@@ -10,8 +10,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// A yamlEdit changes values of a YAML document and keeps its comments and order. After the first failure it changes nothing
-// more; bytes returns that failure.
+// A yamlEdit changes values of a YAML document and keeps its comments and order. After the first failure it changes
+// nothing more, and bytes returns that failure.
 type yamlEdit struct {
 	root yaml.Node
 	err  error
@@ -23,7 +23,14 @@ func editYAML(text []byte) *yamlEdit {
 	return e
 }
 
-// set replaces the value at path, e.g. clusters/0/name. The last key of the path may be new; what leads to it must be there.
+// fail notes the first failure.
+func (e *yamlEdit) fail(err error) {
+	if e.err == nil {
+		e.err = err
+	}
+}
+
+// set replaces the value at path, e.g. clusters/0/name. The last key of the path may be new. All others must be there.
 func (e *yamlEdit) set(path string, value any) {
 	if e.err != nil {
 		return
@@ -41,9 +48,9 @@ func (e *yamlEdit) set(path string, value any) {
 	}
 }
 
-// remove takes the value at path, and the comments on it, out of what holds it.
+// remove takes the value at path, and its comments, out of the document.
 func (e *yamlEdit) remove(path string) {
-	e.change(path, func(parent *yaml.Node, i int) {
+	e.withParent(path, func(parent *yaml.Node, i int) {
 		n := 1
 		if parent.Kind == yaml.MappingNode {
 			i, n = i-1, 2
@@ -52,27 +59,27 @@ func (e *yamlEdit) remove(path string) {
 	})
 }
 
-// double puts a copy of an element of a list after it; their comments are on the first only.
-func (e *yamlEdit) double(path string) {
-	e.change(path, func(parent *yaml.Node, i int) {
-		parent.Content = slices.Insert(parent.Content, i+1, bare(parent.Content[i]))
+// duplicate puts a copy of the list element at path behind it. The copy has no comments.
+func (e *yamlEdit) duplicate(path string) {
+	e.withParent(path, func(parent *yaml.Node, i int) {
+		parent.Content = slices.Insert(parent.Content, i+1, copyWithoutComments(parent.Content[i]))
 	})
 }
 
-// bare is a copy of a node without its comments.
-func bare(node *yaml.Node) *yaml.Node {
+func copyWithoutComments(node *yaml.Node) *yaml.Node {
 	c := *node
 	c.HeadComment, c.LineComment, c.FootComment = "", "", ""
 	c.Content = make([]*yaml.Node, len(node.Content))
 	for i, n := range node.Content {
-		c.Content[i] = bare(n)
+		c.Content[i] = copyWithoutComments(n)
 	}
 	return &c
 }
 
-// comment replaces the comment above the value at path, which stands at its key or, in a list, at its first part.
-func (e *yamlEdit) comment(path, text string) {
-	e.change(path, func(parent *yaml.Node, i int) {
+// setComment replaces the comment above the value at path. The YAML library keeps that comment at the value's key, or,
+// in a list, at the element or at the element's first part.
+func (e *yamlEdit) setComment(path, text string) {
+	e.withParent(path, func(parent *yaml.Node, i int) {
 		if parent.Kind == yaml.MappingNode {
 			parent.Content[i-1].HeadComment = text
 			return
@@ -85,8 +92,8 @@ func (e *yamlEdit) comment(path, text string) {
 	})
 }
 
-// change calls f with what holds the value at path, and with the value's index there.
-func (e *yamlEdit) change(path string, f func(parent *yaml.Node, i int)) {
+// withParent calls f with the map or list that has the value at path, and with the value's index in it.
+func (e *yamlEdit) withParent(path string, f func(parent *yaml.Node, i int)) {
 	if e.err != nil {
 		return
 	}
@@ -106,8 +113,8 @@ func cutLast(text, separator string) (before, after string) {
 	return text[:i], text[i+1:]
 }
 
-// setHead replaces the comment at the top.
-func (e *yamlEdit) setHead(comment string) {
+// setTopComment replaces the comment at the top of the document.
+func (e *yamlEdit) setTopComment(comment string) {
 	if e.err != nil {
 		return
 	}
@@ -116,7 +123,7 @@ func (e *yamlEdit) setHead(comment string) {
 	e.root.Content[0].Content[0].HeadComment = ""
 }
 
-// text returns the scalar at path.
+// text returns the value at path, a scalar, as text.
 func (e *yamlEdit) text(path string) string {
 	if e.err != nil {
 		return ""
@@ -129,6 +136,7 @@ func (e *yamlEdit) text(path string) string {
 	return node.Value
 }
 
+// find returns the node at path. With create it adds the last key of the path if that is missing.
 func (e *yamlEdit) find(path string, create bool) (*yaml.Node, error) {
 	node := e.root.Content[0]
 	steps := strings.Split(path, "/")
@@ -146,7 +154,7 @@ func (e *yamlEdit) find(path string, create bool) (*yaml.Node, error) {
 	return node, nil
 }
 
-// child returns the value of a key or of an index, or nil.
+// child returns the value at a key of a map or at an index of a list, or nil.
 func child(node *yaml.Node, step string) *yaml.Node {
 	switch node.Kind {
 	case yaml.MappingNode:

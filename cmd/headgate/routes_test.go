@@ -1,0 +1,72 @@
+package main
+
+import (
+	"encoding/json"
+	"regexp"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestPatternsGetTheConcurrencyAndGroupsShareIt(t *testing.T) {
+	printed := printConfig(t, "--limit", "POST /a", "--limit", "/b:7", "--limit", "/c@g", "--limit", "/*:d@g",
+		"--concurrency", "3",
+		"--global-concurrency", "5", "--queue", "9")
+	for stage := range printed.Plugin {
+		config := printed.at(t, stage)
+		require.Len(t, config.Pools, 3)
+		for _, i := range []int{0, 2} {
+			require.Equal(t, map[string]int{"POST /a": 3, "/b": 7, "@g": 3}, config.Pools[i].Keys)
+		}
+		require.Equal(t, "gateway", config.Pools[1].Name)
+		require.Equal(t, 5, config.Pools[1].Limit)
+		require.Equal(t, 9, config.Pools[1].Queue)
+		require.Equal(t, 7, config.Pools[2].Queue, "the queue has a place for each request that the route admits")
+	}
+}
+
+func TestTheWellKnownAPIsAreGovernedWithoutLimit(t *testing.T) {
+	printed := printConfig(t)
+	config := printed.at(t, "invocation")
+	methods, err := pathsByMethod(routesOf(t, printed.Plugin["invocation"]))
+	require.NoError(t, err)
+	require.Len(t, methods, 1)
+	retried := regexp.MustCompile("^(?:" + methods[0].expression() + ")$")
+	for path, governed := range map[string]bool{
+		"/v1/chat/completions":     true,
+		"/v1/completions":          true,
+		"/v1/responses":            true,
+		"/v1/embeddings":           true,
+		"/v1/images/generations":   true,
+		"/v1/audio/transcriptions": true,
+		"/v1/messages":             true,
+		"/v1beta/models/gemini-2.0-flash:generateContent":    true,
+		"/v1beta/models/m:streamGenerateContent?alt=sse":     true,
+		"/openai/deployments/x/chat/completions?api-version": true,
+		"/api/chat":                      true,
+		"/api/generate":                  true,
+		"/api/embed":                     true,
+		"/CHAT/completions":              true,
+		"/v1/chat/completions/123":       false,
+		"/v1/models":                     false,
+		"/v1/models/m":                   false,
+		"/v1/messages/count_tokens":      false,
+		"/api/tags":                      false,
+		"/v1?x=/chat/completions":        false,
+		"/v1/models/a/b:generateContent": false,
+	} {
+		route, ok := config.MatchRoute("POST", path)
+		require.Equal(t, governed, ok, path)
+		require.Equal(t, governed, retried.MatchString(path), "whether %s is retried", path)
+		if governed {
+			require.Equal(t, "@models", route.Name)
+		}
+	}
+}
+
+func routesOf(t *testing.T, plugin []byte) []string {
+	t.Helper()
+	var config pluginConfig
+	require.NoError(t, json.Unmarshal(plugin, &config))
+	return config.Routes
+}
