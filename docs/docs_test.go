@@ -2,9 +2,11 @@
 package docs_test
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -18,6 +20,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/headgate/headgate/admission"
+	"github.com/headgate/headgate/filter"
 )
 
 // unbuiltError is what ParseConfig says, behind a field, of a feature that this version does not act on.
@@ -30,13 +33,16 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-// pages are the documents: docs/*.md and the README.
+// pages are the documents: docs/*.md and those at the top of the tree.
 func pages(t *testing.T) []string {
 	t.Helper()
 	found, err := filepath.Glob("*.md")
 	require.NoError(t, err)
 	require.NotEmpty(t, found)
-	return append(found, "../README.md")
+	top, err := filepath.Glob("../*.md")
+	require.NoError(t, err)
+	require.Contains(t, top, "../README.md")
+	return append(found, top...)
 }
 
 func TestJSONBlocksAreConfigurations(t *testing.T) {
@@ -247,23 +253,17 @@ func TestDeadlinesMeanWhatIsSaid(t *testing.T) {
 	}
 }
 
-// A stat is a stat's kind, and whether the code says that its feature is still to come.
-type stat struct {
-	kind   string
-	future bool
-}
-
 func TestStatsAreThoseOfTheCode(t *testing.T) {
 	text := read(t, "metrics.md")
 	parts := strings.SplitN(text, "\n## The whole filter\n", 2)
 	require.Len(t, parts, 2)
 	pool, global := statsInCode(t)
-	for at, want := range []map[string]stat{pool, global} {
-		got := map[string]stat{}
+	for at, want := range []map[string]string{pool, global} {
+		got := map[string]string{}
 		for _, row := range table(t, parts[at], "| stat | type | counts |") {
 			require.Len(t, row, 3, "%q", row)
 			require.NotContains(t, got, code(row[0]))
-			got[code(row[0])] = stat{row[1], strings.Contains(row[2], "Zero until")}
+			got[code(row[0])] = row[1]
 		}
 		require.Equal(t, want, got)
 	}
@@ -275,24 +275,76 @@ func TestStatsAreThoseOfTheCode(t *testing.T) {
 	}
 }
 
-// statsInCode reads the definitions in filter/metrics.go: a kind and a name, and in a pool's the variable that it fills.
-func statsInCode(t *testing.T) (pool, global map[string]stat) {
+// statsInCode reads the definitions in filter/metrics.go: the kind of each stat, by its name. A pool's stat fills a
+// variable.
+func statsInCode(t *testing.T) (pool, global map[string]string) {
 	t.Helper()
-	pool, global = map[string]stat{}, map[string]stat{}
+	pool, global = map[string]string{}, map[string]string{}
 	definition := regexp.MustCompile(`Kind(Counter|Gauge|Histogram), "(\w+)"(?:, &([\w.]+)\})?`)
 	for _, m := range definition.FindAllStringSubmatch(read(t, "../filter/metrics.go"), -1) {
 		kind, name, variable := strings.ToLower(m[1]), m[2], m[3]
 		if variable == "" {
-			global[name] = stat{kind: kind}
+			global[name] = kind
 		} else {
-			pool[name] = stat{kind, variable == "future"}
+			pool[name] = kind
 		}
 	}
 	require.Greater(t, len(pool), 20, "is this still how filter/metrics.go defines a pool's stats?")
 	require.NotEmpty(t, global, "is this still how filter/metrics.go defines the filter's own stats?")
-	_, err := admission.ParseConfig(fragment(t, "a pool", `"hold": {"failure": "1s"}`))
-	pool["held"] = stat{pool["held"].kind, err != nil}
+	require.Contains(t, pool, "on_hold")
 	return pool, global
+}
+
+// grpcNames are the names of the gRPC statuses that a refusal can have.
+var grpcNames = map[int32]string{3: "INVALID_ARGUMENT", 8: "RESOURCE_EXHAUSTED", 14: "UNAVAILABLE"}
+
+// Every table of refusals has exactly the refusals that the code has.
+func TestRefusalsAreThoseOfTheCode(t *testing.T) {
+	var clients, grpc, logged [][]string
+	for _, r := range filter.Replies() {
+		status, reason := strconv.Itoa(int(r.Status)), "`"+r.Reason+"`"
+		require.Contains(t, grpcNames, r.GRPC, "%s: the name of its gRPC status", r.Reason)
+		clients = append(clients, []string{status, reason})
+		grpc = append(grpc, []string{status, strconv.Itoa(int(r.GRPC)) + ", " + grpcNames[r.GRPC], reason})
+		logged = append(logged, []string{"`" + r.Outcome + "`", "`" + r.Details + "`", status, reason})
+	}
+	require.NotEmpty(t, clients)
+	upstreams := func(row []string) bool { return slices.Contains(row, "the upstream's") }
+	for _, c := range []struct {
+		page, header string
+		skipped      int // columns in front
+		want         [][]string
+	}{
+		{"../README.md", "| outcome | status | `x-headgate-reason` |", 1, clients},
+		{"configuration.md", "| outcome | status | gRPC status | `x-headgate-reason` |", 1, grpc},
+		{"metrics.md", "| `outcome` | response code details | status | `x-headgate-reason` |", 0, logged},
+	} {
+		var got [][]string
+		for _, row := range slices.DeleteFunc(table(t, read(t, c.page), c.header), upstreams) {
+			got = append(got, row[c.skipped:])
+		}
+		require.ElementsMatch(t, c.want, got, c.page)
+	}
+	_, troubleshooting, _ := strings.Cut(read(t, "operations.md"), "\n## Troubleshooting\n")
+	for _, r := range filter.Replies() {
+		require.Contains(t, troubleshooting, "`"+r.Reason+"`", "operations.md, Troubleshooting")
+		require.Contains(t, read(t, "configuration.md"), "`"+r.Kind+"`", "configuration.md, the type of the error")
+	}
+}
+
+// The reply that configuration.md shows is the code's, word for word.
+func TestTheShownRefusalIsTheCodes(t *testing.T) {
+	_, shown, found := strings.Cut(read(t, "configuration.md"), "```http\n")
+	require.True(t, found)
+	shown, _, _ = strings.Cut(shown, "```")
+	for _, r := range filter.Replies() {
+		if strings.Contains(shown, "x-headgate-reason: "+r.Reason+"\n") {
+			require.Contains(t, shown, `"message":"`+r.Message+`","type":"`+r.Kind+`","code":"`+r.Reason+`"`)
+			require.Contains(t, shown, "HTTP/1.1 "+strconv.Itoa(int(r.Status)))
+			return
+		}
+	}
+	t.Fatal("it shows none of the code's refusals")
 }
 
 // Each line that the filter logs is in operations.md, by its text up to the first thing that is put in.
@@ -313,7 +365,7 @@ func TestLogLinesAreListed(t *testing.T) {
 			require.Contains(t, text, "| `"+m[1], "a line that %s logs", file)
 		}
 	}
-	rows := table(t, text, "| line | level | means | do |")
+	rows := table(t, text, "| line | level | what it means | what to do |")
 	require.Len(t, rows, len(found), "rows against %v", slices.Sorted(maps.Keys(found)))
 }
 
@@ -335,10 +387,19 @@ func TestRecordBytesAreThoseOfTheCode(t *testing.T) {
 		bytes = append(bytes, row[1])
 	}
 	c := constants
-	require.Equal(t, []string{c["headBytes"], "its length, at most " + c["MaxName"], c["tenantBytes"], c["columnBytes"], c["holderBytes"],
-		c["parkedBytes"], c["ticketBytes"]}, bytes)
+	require.Equal(t, []string{c["headBytes"], "its length, at most " + c["MaxName"], c["tenantBytes"], c["columnBytes"],
+		c["holderBytes"], c["parkedBytes"], c["ticketBytes"]}, bytes)
 	require.Contains(t, text, "at most "+c["maxRecordTenants"]+" tenants")
-	require.Contains(t, text, "last "+c["idleTenants"]+" that did")
+	require.Contains(t, text, "last "+c["idleTenants"]+" that had")
+	number := func(name string) int {
+		n, err := strconv.Atoi(c[name])
+		require.NoError(t, err, name)
+		return n
+	}
+	head, tenant, column := number("headBytes"), number("tenantBytes"), number("columnBytes")
+	holder, ticket := number("holderBytes"), number("ticketBytes")
+	require.Contains(t, strings.Join(strings.Fields(text), " "), fmt.Sprintf("%d + %d + 8 × %d + 8 × %d + 100 × %d = %d bytes",
+		head, tenant, column, holder, ticket, head+tenant+8*column+8*holder+100*ticket))
 }
 
 func TestLinksLeadSomewhere(t *testing.T) {
@@ -376,7 +437,195 @@ func TestREADMELinksEveryPage(t *testing.T) {
 	text := read(t, "../README.md")
 	for _, page := range pages(t) {
 		if page != "../README.md" {
-			require.Contains(t, text, "(docs/"+page+")")
+			require.Contains(t, text, "("+strings.TrimPrefix(filepath.Join("docs", page), "/")+")")
 		}
 	}
+}
+
+// goFiles calls f with every Go file of the tree whose name ends so.
+func goFiles(t *testing.T, suffix string, f func(path, text string)) {
+	t.Helper()
+	found := 0
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if name := d.Name(); d.IsDir() && (strings.HasPrefix(name, ".") && name != ".." || name == "node_modules") {
+			return filepath.SkipDir
+		}
+		if !d.IsDir() && strings.HasSuffix(path, suffix) {
+			found++
+			f(path, read(t, path))
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	require.NotZero(t, found, "files that end in %s", suffix)
+}
+
+// caseID is the id of a case or finding where it stands alone, in a test's name or a comment.
+var caseID = regexp.MustCompile(`(?:^|[^0-9A-Za-z])(O[0-9]{2}|F[A-D][0-9]{1,2})(?:[^0-9A-Za-z]|$)`)
+
+// Every case that a test cites has its entry.
+func TestCasesThatTestsCiteHaveEntries(t *testing.T) {
+	entries := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^### (\w+): `).FindAllStringSubmatch(read(t, "cases.md"), -1) {
+		require.False(t, entries[m[1]], "%s is there twice", m[1])
+		require.Regexp(t, caseID, m[1])
+		entries[m[1]] = true
+	}
+	for n := 1; n <= 30; n++ {
+		require.Contains(t, entries, fmt.Sprintf("O%02d", n))
+	}
+	cited := 0
+	goFiles(t, "_test.go", func(path, text string) {
+		for _, m := range caseID.FindAllStringSubmatch(text, -1) {
+			cited++
+			require.Contains(t, entries, m[1], "cited in %s", path)
+		}
+	})
+	require.Greater(t, cited, 50)
+}
+
+// Every test that an entry names is there, in the directory under which it stands.
+func TestCasesNameTestsThatExist(t *testing.T) {
+	tests := map[string]map[string]bool{}
+	declared := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	goFiles(t, "_test.go", func(path, text string) {
+		dir := strings.Split(filepath.ToSlash(path), "/")[1]
+		if tests[dir] == nil {
+			tests[dir] = map[string]bool{}
+		}
+		for _, m := range declared.FindAllStringSubmatch(text, -1) {
+			tests[dir][m[1]] = true
+		}
+	})
+	quoted := regexp.MustCompile("`([^`]+)`(:?)")
+	named := 0
+	for _, entry := range strings.Split(read(t, "cases.md"), "\n### ")[1:] {
+		id, _, _ := strings.Cut(entry, ":")
+		_, list, found := strings.Cut(entry, "- **Tests:** ")
+		require.True(t, found, "%s says nothing of tests", id)
+		list, _, _ = strings.Cut(list, "\n\n")
+		require.Regexp(t, "`Test|^No Go test\\.|^Not tested yet", list, id)
+		dir := ""
+		for _, m := range quoted.FindAllStringSubmatch(list, -1) {
+			switch {
+			case m[2] == ":":
+				dir = m[1]
+				require.Contains(t, tests, dir, id)
+			case strings.HasPrefix(m[1], "Test"):
+				named++
+				require.Contains(t, tests[dir], m[1], "%s names it under %s", id, dir)
+			}
+		}
+	}
+	require.Greater(t, named, 80)
+}
+
+// Each target of make that a document names is in the Makefile.
+func TestMakeTargetsExist(t *testing.T) {
+	makefile := read(t, "../Makefile")
+	for _, page := range pages(t) {
+		for _, m := range regexp.MustCompile("(?m)(?:`|^)make ([a-z-]+)").FindAllStringSubmatch(read(t, page), -1) {
+			require.Regexp(t, `(?m)^`+m[1]+`:`, makefile, "%s names make %s", page, m[1])
+		}
+	}
+}
+
+// CONTRIBUTING's layout covers every directory that has Go code, but for testdata, and names none that isn't there.
+func TestTheLayoutIsThatOfTheTree(t *testing.T) {
+	listed := map[string]bool{}
+	for _, row := range table(t, read(t, "../CONTRIBUTING.md"), "| directory | what it holds |") {
+		require.Len(t, row, 2, "%q", row)
+		dir := strings.TrimSuffix(code(row[0]), "/")
+		info, err := os.Stat("../" + dir)
+		require.NoError(t, err)
+		require.True(t, info.IsDir(), dir)
+		listed[dir] = true
+	}
+	goFiles(t, ".go", func(path, _ string) {
+		dir := filepath.ToSlash(filepath.Dir(strings.TrimPrefix(path, "../")))
+		if strings.Contains(dir, "testdata") {
+			return
+		}
+		for ; dir != "."; dir = filepath.ToSlash(filepath.Dir(dir)) {
+			if listed[dir] {
+				return
+			}
+		}
+		t.Errorf("%s is in no directory of the layout", path)
+	})
+}
+
+// Each `go test` that CONTRIBUTING shows runs in a package that is there, with flags that its tests declare.
+func TestShownTestCommandsExist(t *testing.T) {
+	text := read(t, "../CONTRIBUTING.md")
+	shown := regexp.MustCompile("go test (\\./[\\w/]+)([^`\n]*)").FindAllStringSubmatch(text, -1)
+	require.NotEmpty(t, shown)
+	for _, m := range shown {
+		files, err := filepath.Glob("../" + m[1] + "/*_test.go")
+		require.NoError(t, err)
+		require.NotEmpty(t, files, m[0])
+		var tests strings.Builder
+		for _, file := range files {
+			tests.WriteString(read(t, file))
+		}
+		for word := range strings.FieldsSeq(m[2]) {
+			name, isFlag := strings.CutPrefix(word, "-")
+			name, _, _ = strings.Cut(name, "=")
+			if isFlag && !slices.Contains([]string{"run", "v", "count", "fuzz", "bench"}, name) {
+				require.Regexp(t, `flag\.\w+\("`+name+`"`, tests.String(), m[0])
+			}
+		}
+	}
+}
+
+// GitHub's forms are YAML of the shape that GitHub takes.
+func TestIssueFormsAreForms(t *testing.T) {
+	files, err := filepath.Glob("../.github/ISSUE_TEMPLATE/*.yml")
+	require.NoError(t, err)
+	require.Len(t, files, 3, "a form for bugs, one for features, and config.yml")
+	for _, file := range files {
+		decoder := yaml.NewDecoder(strings.NewReader(read(t, file)))
+		decoder.KnownFields(true)
+		if filepath.Base(file) == "config.yml" {
+			var config struct {
+				Blank    bool                                `yaml:"blank_issues_enabled"`
+				Contacts []struct{ Name, URL, About string } `yaml:"contact_links"`
+			}
+			require.NoError(t, decoder.Decode(&config), file)
+			continue
+		}
+		var form struct {
+			Name, Description, Title string
+			Labels                   []string
+			Body                     []struct {
+				Type, ID   string
+				Attributes struct {
+					Label, Description, Placeholder, Value, Render string
+					Options                                        []string
+				}
+				Validations struct{ Required bool }
+			}
+		}
+		require.NoError(t, decoder.Decode(&form), file)
+		require.NotEmpty(t, form.Name, file)
+		require.NotEmpty(t, form.Description, file)
+		ids := map[string]bool{}
+		for _, part := range form.Body {
+			require.Contains(t, []string{"markdown", "input", "textarea", "dropdown"}, part.Type, file)
+			if part.Type == "markdown" {
+				require.NotEmpty(t, part.Attributes.Value, file)
+				continue
+			}
+			require.NotEmpty(t, part.Attributes.Label, file)
+			require.Regexp(t, `^[a-z-]+$`, part.ID, file)
+			require.False(t, ids[part.ID], "%s: %s is there twice", file, part.ID)
+			require.Equal(t, part.Type == "dropdown", len(part.Attributes.Options) > 0, "%s: %s", file, part.ID)
+			ids[part.ID] = true
+		}
+		require.NotEmpty(t, ids, file)
+	}
+	require.NotEmpty(t, read(t, "../.github/pull_request_template.md"))
 }

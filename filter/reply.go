@@ -25,47 +25,56 @@ type refusal struct {
 	retryAfter int // seconds
 }
 
-// answers is what each reason looks like from outside.
-var answers = [...]struct {
-	status  uint32
-	code    string
-	kind    string // of the JSON error
-	message string
-	details string // for the host's access log
-	outcome string // for our own
-	grpc    int32
-}{
+// A Reply is a refusal as clients and the access log see it.
+type Reply struct {
+	Status  uint32 // of HTTP
+	Reason  string // the header x-headgate-reason, and the code in the JSON error
+	Kind    string // the type in the JSON error
+	Message string // the message in the JSON error, or of a gRPC request's status
+	Details string // %RESPONSE_CODE_DETAILS% in Envoy's access log
+	Outcome string // the outcome in filter state wasm.headgate
+	GRPC    int32  // the status of a gRPC request
+}
+
+// answers is the reply for each reason.
+var answers = [...]Reply{
 	reasonRejected: {429, "ADMISSION_REJECTED", "rate_limited",
 		"No permit is free and there is no place in the queue. Try again later.", "headgate_rejected", "rejected", 8},
 	reasonExpired: {429, "ADMISSION_WAIT_DEADLINE_EXCEEDED", "rate_limited",
 		"No permit came free in the time this request could wait. Try again later.", "headgate_expired", "expired", 8},
 	reasonBreaker: {503, "BREAKER_OPEN", "unavailable",
-		"The upstream has failed or pushed back too often, so it is given time to recover. Try again later.", "headgate_breaker_open", "breaker", 14},
+		"The upstream has failed or pushed back too often, so it is given time to recover. Try again later.",
+		"headgate_breaker_open", "breaker", 14},
 	reasonAmbiguous: {400, "AMBIGUOUS_IDENTITY", "invalid_request_error",
-		"A header that decides the tenant, the model, the class or the deadline was sent more than once.", "headgate_ambiguous", "ambiguous", 3},
+		"A header that decides the tenant, the model, the class or the deadline was sent more than once.",
+		"headgate_ambiguous", "ambiguous", 3},
 }
+
+// Replies returns what Headgate can refuse a request with: one reply for each reason. The tables in the documents are
+// tested against it.
+func Replies() []Reply { return append([]Reply(nil), answers[reasonNone+1:]...) }
 
 // refuseNow refuses the current stream's request, in its own callback or with its context in effect.
 func (s *stream) refuseNow() {
 	p, f := s.plugin, &s.refusal
 	a := &answers[f.reason]
-	s.publish(a.outcome, f.pool)
-	pairs := [...][2]string{{"content-type", "application/json"}, {"x-headgate-reason", a.code}, {"x-headgate-pool", f.pool},
+	s.publish(a.Outcome, f.pool)
+	pairs := [...][2]string{{"content-type", "application/json"}, {"x-headgate-reason", a.Reason}, {"x-headgate-pool", f.pool},
 		{"retry-after", strconv.Itoa(max(f.retryAfter, 1))}, {"x-envoy-ratelimited", "true"}}
 	n := len(pairs)
-	switch a.status {
+	switch a.Status {
 	case 400:
 		n = 2
 	case 503:
 		n = 4
 	}
 	headers := abi.AppendPairs(nil, pairs[:n]...)
-	body := `{"error":{"message":"` + a.message + `","type":"` + a.kind + `","code":"` + a.code + `","param":null}}`
+	body := `{"error":{"message":"` + a.Message + `","type":"` + a.Kind + `","code":"` + a.Reason + `","param":null}}`
 	if s.grpc {
-		body = a.message // becomes the grpc-message
+		body = a.Message // becomes the grpc-message
 	}
 	p.actions++
-	abi.SendLocalReply(a.status, a.details, bytesOf(body), headers, a.grpc)
+	abi.SendLocalReply(a.Status, a.Details, bytesOf(body), headers, a.GRPC)
 }
 
 // reply refuses a waiter from outside its callbacks.
