@@ -32,15 +32,13 @@ func (b *benchPool) step(tb testing.TB, want admission.Verdict) *admission.Effec
 
 func (b *benchPool) acquire(tb testing.TB, want admission.Verdict) {
 	seq := b.op.Seq + 1
-	b.op = admission.Op{Kind: admission.OpAcquire, Now: b.op.Now + 1000, Me: admission.Worker{Slot: 1, Epoch: 1}, Seq: seq,
-		Assert: true, Limit: 16, Queue: 2048, Budget: admission.Hour, Fair: b.fair, Tenant: b.tenant(seq), Weight: 1, Expect: b.waiting}
+	b.op = admission.Op{Kind: admission.OpAcquire, Target: admission.Target{Now: b.op.Now + 1000, Me: admission.Worker{Seat: 1, Epoch: 1}, Limit: 16, Expect: b.waiting}, Seq: seq, Assert: true, Queue: 2048, Budget: admission.Hour, Fair: b.fair, Tenant: b.tenant(seq), Weight: 1}
 	b.step(tb, want)
 }
 
 func (b *benchPool) release(tb testing.TB) *admission.Effect {
 	seq := b.running[b.at]
-	b.op = admission.Op{Kind: admission.OpRelease, Now: b.op.Now + 1000, Me: admission.Worker{Slot: 1, Epoch: 1}, Seq: b.op.Seq,
-		Tenant: b.tenant(seq), Weight: 1, Expect: true}
+	b.op = admission.Op{Kind: admission.OpRelease, Target: admission.Target{Now: b.op.Now + 1000, Me: admission.Worker{Seat: 1, Epoch: 1}, Expect: true}, Seq: b.op.Seq, Tenant: b.tenant(seq), Weight: 1}
 	return b.step(tb, admission.VerdictDone)
 }
 

@@ -1,58 +1,50 @@
 package admission
 
-// An Outcome is how a request ended for its provider.
-type Outcome uint8
-
-// The outcomes.
-const (
-	OutcomeNone    Outcome = iota // nothing the provider did: never sent, refused elsewhere, answered by another filter
-	OutcomeSuccess                // a whole answer that is no failure
-	OutcomeCancel                 // the client left, or another attempt won
-	OutcomeFailure                // 5xx, 429, 403 that speaks of a rate limit, transport error
-)
-
 // A breakerState is whether a pool key admits.
 type breakerState uint8
 
 const (
-	breakerClosed   breakerState = iota // it does
-	breakerOpen                         // it doesn't, until its time is over
-	breakerHalfOpen                     // one request at a time, to see how it ends
+	breakerClosed   breakerState = iota // it admits
+	breakerOpen                         // it admits nobody until its open time is over
+	breakerHalfOpen                     // it admits one request at a time, the probe, to see how that ends
 )
 
-// windowParts is in how many parts the breaker's window slides: a failure counts for its window, less a tenth at most.
+// windowParts is the number of parts in which the breaker's window slides. A failure counts for the length of the window,
+// or up to a tenth less.
 const windowParts = 10
 
 // breakerRecord is a pool key's breaker.
 type breakerRecord struct {
 	state    breakerState
-	gen      uint32 // counts its changes of state: the results of requests granted in an earlier one don't count
-	until    int64  // open: when it becomes half open
-	trips    uint8  // without a success in between; doubles the open time
-	level    uint8  // failures without a success in between; doubles the penalty
-	probe    ticketID
-	began    int64 // when the window's newest part began
-	failures [windowParts]uint16
+	gen      uint32              // counts the changes of state: the outcome of a request that was granted in an earlier one doesn't count
+	until    int64               // open: when it becomes half open
+	trips    uint8               // openings without a success in between; doubles the open time
+	level    uint8               // failures without a success in between; doubles the penalty
+	probe    ticketID            // half open: the request that may pass; seq 0: none does
+	began    int64               // when the window's newest part began
+	failures [windowParts]uint16 // in each part of the window, the newest first
 }
 
-// ticketID names a ticket, granted or waiting; no sequence number is 0.
+// ticketID names a ticket, granted or waiting. No ticket's seq is 0.
 type ticketID struct {
-	slot uint16
+	seat uint16
 	seq  uint32
 }
 
-// passes moves the breaker with time and reports how many requests it lets through now, at most.
-func (r *Record) passes(now int64, b *Breaker) int {
-	br := &r.breaker
-	if b == nil {
-		return int(r.Limit)
-	}
-	if br.state == breakerOpen && now >= br.until {
+// advance opens a half-open breaker when its open time is over: from then on one request at a time may pass.
+func (br *breakerRecord) advance(now int64, b *Breaker) {
+	if b != nil && br.state == breakerOpen && now >= br.until {
 		br.state, br.probe = breakerHalfOpen, ticketID{}
 		br.gen++
 	}
+}
+
+// allowance is how many requests may pass: the limit when the breaker is closed, 0 when it is open, 1 when it is half open
+// and no probe runs.
+func (r *Record) allowance(b *Breaker) int {
+	br := &r.breaker
 	switch {
-	case br.state == breakerClosed:
+	case b == nil || br.state == breakerClosed:
 		return int(r.Limit)
 	case br.state == breakerHalfOpen && br.probe.seq == 0:
 		return 1
@@ -60,14 +52,15 @@ func (r *Record) passes(now int64, b *Breaker) int {
 	return 0
 }
 
-// settle takes a request's outcome into account, of the ticket it was granted under.
-func (r *Record) settle(now int64, b *Breaker, id ticketID, gen uint32, o Outcome) {
+// countOutcome takes into account how the request of a ticket ended, which was granted in the given generation of the
+// breaker.
+func (r *Record) countOutcome(now int64, b *Breaker, id ticketID, gen uint32, o Outcome) {
 	br := &r.breaker
 	switch {
 	case b == nil:
 		r.breaker = breakerRecord{gen: br.gen}
 	case br.state == breakerHalfOpen && br.probe == id:
-		r.settleProbe(now, b, o)
+		r.countProbe(now, b, o)
 	case br.state != breakerClosed || br.gen != gen:
 	case o == OutcomeSuccess:
 		br.level = 0
@@ -79,8 +72,8 @@ func (r *Record) settle(now int64, b *Breaker, id ticketID, gen uint32, o Outcom
 	}
 }
 
-// settleProbe ends the probe. One without a verdict decides nothing and leaves its place to the next.
-func (r *Record) settleProbe(now int64, b *Breaker, o Outcome) {
+// countProbe ends the probe. A probe without a verdict decides nothing, and the next request becomes the probe.
+func (r *Record) countProbe(now int64, b *Breaker, o Outcome) {
 	br := &r.breaker
 	switch o {
 	case OutcomeSuccess:
@@ -92,13 +85,20 @@ func (r *Record) settleProbe(now int64, b *Breaker, o Outcome) {
 	}
 }
 
-// trip opens the breaker, each time in a row for twice as long.
+// raisePenalty makes the next penalty longer after a failure.
+func (br *breakerRecord) raisePenalty(b *Breaker) {
+	if b != nil && b.Penalty > 0 {
+		br.level = min(br.level+1, maxDoublings)
+	}
+}
+
+// trip opens the breaker, for twice as long each time in a row.
 func (br *breakerRecord) trip(now int64, b *Breaker) {
 	open := doubled(b.Open, br.trips, b.MaxOpen)
 	*br = breakerRecord{state: breakerOpen, gen: br.gen + 1, until: now + int64(open), trips: min(br.trips+1, maxDoublings), level: br.level}
 }
 
-// slide moves the window's parts on to the present.
+// slide drops the parts of the window that are over, and begins new ones.
 func (br *breakerRecord) slide(now int64, b *Breaker) {
 	part := max(int64(b.Window)/windowParts, 1)
 	n := (now - br.began) / part
@@ -122,7 +122,7 @@ func (br *breakerRecord) sum() int {
 func (br *breakerRecord) load(b []byte) {
 	br.state, br.trips, br.level = breakerState(min(b[0], uint8(breakerHalfOpen))), b[1], b[2]
 	br.gen, br.until = get32(b[4:]), int64(get64(b[8:]))
-	br.probe = ticketID{slot: get16(b[16:]), seq: get32(b[20:])}
+	br.probe = ticketID{seat: get16(b[16:]), seq: get32(b[20:])}
 	br.began = int64(get64(b[24:]))
 	for i := range br.failures {
 		br.failures[i] = get16(b[32+2*i:])
@@ -133,7 +133,7 @@ func (br *breakerRecord) store(b []byte) {
 	b[0], b[1], b[2] = byte(br.state), br.trips, br.level
 	put32(b[4:], br.gen)
 	put64(b[8:], uint64(br.until))
-	put16(b[16:], br.probe.slot)
+	put16(b[16:], br.probe.seat)
 	put32(b[20:], br.probe.seq)
 	put64(b[24:], uint64(br.began))
 	for i := range br.failures {
@@ -144,34 +144,10 @@ func (br *breakerRecord) store(b []byte) {
 // maxDoublings bounds how often a time is doubled, whatever its maximum.
 const maxDoublings = 32
 
-// doubled is d, doubled n times, and most at most.
+// doubled is d doubled n times, but not above most.
 func doubled(d Duration, n uint8, most Duration) Duration {
 	for ; n > 0 && d < most; n-- {
 		d *= 2
 	}
 	return min(d, most)
-}
-
-// holdOf is how long a permit stays out of use after its request ended so. A failure's or cancel's hold is followed by the
-// success's, which every upstream needs that counts a call for a moment longer than it lasts. With a penalty, failures in
-// a row are held for that, doubled each time, in place of the failure's hold. The provider's Retry-After lengthens a
-// failure's hold, but makes none where none is configured.
-func (r *Record) holdOf(p *Pool, o Outcome, retryAfter Duration) (d Duration, charged bool) {
-	switch o {
-	case OutcomeSuccess:
-		return p.Hold.Success, true
-	case OutcomeCancel:
-		return p.Hold.Cancel + p.Hold.Success, true
-	case OutcomeFailure:
-		d = p.Hold.Failure
-		if b := p.Breaker; b != nil && b.Penalty > 0 {
-			d = doubled(b.Penalty, r.breaker.level, b.MaxPenalty)
-			r.breaker.level = min(r.breaker.level+1, maxDoublings)
-		}
-		if d > 0 {
-			d = max(d, retryAfter)
-		}
-		return d + p.Hold.Success, false
-	}
-	return 0, false
 }

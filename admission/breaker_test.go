@@ -17,27 +17,39 @@ const (
 	shaperEpoch = 1000 * second
 )
 
+// A shaperPool is the configuration of the pool that a shaper steps.
+type shaperPool struct {
+	Limit, Queue, MinActive int
+	Hold                    admission.Hold
+	Breaker                 *admission.Breaker
+	Headroom                *admission.Headroom
+}
+
+func (p *shaperPool) shaping() *admission.Shaping {
+	return &admission.Shaping{MinActive: p.MinActive, Hold: p.Hold, Breaker: p.Breaker, Headroom: p.Headroom}
+}
+
 // A shaper steps one record at exact times.
 type shaper struct {
 	t       require.TestingT
 	machine admission.Machine
 	state   []byte
 	now     int64
-	pool    *admission.Pool
+	pool    *shaperPool
 	seq     uint32
 	gens    map[uint32]uint32 // of what runs: the breaker's generation at its grant
 }
 
-func newShaper(t require.TestingT, p admission.Pool) *shaper {
+func newShaper(t require.TestingT, p shaperPool) *shaper {
 	return &shaper{t: t, now: shaperEpoch, pool: &p, gens: map[uint32]uint32{}}
 }
 
 func shaperWorker(slot uint16) admission.Worker {
-	return admission.Worker{Slot: slot, Epoch: uint64(slot+1)<<32 | 7}
+	return admission.Worker{Seat: slot, Epoch: uint64(slot+1)<<32 | 7}
 }
 
 func (s *shaper) op(kind admission.OpKind, slot uint16, seq uint32) *admission.Op {
-	return &admission.Op{Kind: kind, Now: s.now, Gen: 1, Name: "m", Me: shaperWorker(slot), Seq: seq, Weight: 1, Limit: s.pool.Limit, Queue: s.pool.Queue, Pool: s.pool}
+	return &admission.Op{Kind: kind, Target: admission.Target{Now: s.now, Gen: 1, Name: "m", Me: shaperWorker(slot), Limit: s.pool.Limit, Shaping: s.pool.shaping()}, Seq: seq, Weight: 1, Queue: s.pool.Queue}
 }
 
 // step carries an operation out. The effect is a copy.
@@ -50,7 +62,7 @@ func (s *shaper) step(op *admission.Op) admission.Effect {
 	require.NoError(s.t, r.Decode(s.state))
 	e := *effect
 	e.Grants = append([]admission.Grant(nil), e.Grants...)
-	e.Mine = append([]uint32(nil), e.Mine...)
+	e.Expired = append([]uint32(nil), e.Expired...)
 	return e
 }
 
@@ -102,15 +114,15 @@ func (s *shaper) requireOpen(retryAfter int) {
 	require.Equal(s.t, retryAfter, after)
 }
 
-func breakerPool(b admission.Breaker) admission.Pool {
-	return admission.Pool{Name: "model", Limit: 10, Breaker: &b}
+func breakerPool(b admission.Breaker) shaperPool {
+	return shaperPool{Limit: 10, Breaker: &b}
 }
 
 func TestBreakerOpensAndHalfOpensToTheNanosecond(t *testing.T) {
 	s := newShaper(t, breakerPool(admission.Breaker{Failures: 3, Window: 10 * admission.Second, Open: 2500 * admission.Millisecond, MaxOpen: admission.Minute}))
-	require.Zero(t, s.fail(2).Next)
+	require.Zero(t, s.fail(2).NextChange)
 	e := s.fail(1)
-	require.Equal(t, s.now+2500*milli, e.Next, "the caller is told when time alone changes something")
+	require.Equal(t, s.now+2500*milli, e.NextChange, "the caller is told when time alone changes something")
 	s.requireOpen(3)
 	s.now += 500 * milli
 	s.requireOpen(2)
@@ -120,7 +132,7 @@ func TestBreakerOpensAndHalfOpensToTheNanosecond(t *testing.T) {
 	probe, e := s.acquire()
 	require.Equal(t, admission.VerdictGranted, e.Verdict)
 	require.Equal(t, probe, e.Probe)
-	require.Zero(t, e.Next, "half open, it waits for no time")
+	require.Zero(t, e.NextChange, "half open, it waits for no time")
 	s.requireOpen(1)
 	s.end(probe, admission.OutcomeSuccess)
 	for range 10 {
@@ -135,7 +147,7 @@ func TestBreakerThatIsOverdueNeedsNoTime(t *testing.T) {
 	s := newShaper(t, breakerPool(admission.Breaker{Failures: 1, Window: 10 * admission.Second, Open: admission.Second, MaxOpen: admission.Second}))
 	s.fail(1)
 	s.now += second
-	require.Zero(t, s.step(s.op(admission.OpTend, 0, 0)).Next)
+	require.Zero(t, s.step(s.op(admission.OpMaintain, 0, 0)).NextChange)
 	s.start()
 }
 
@@ -154,17 +166,17 @@ func TestBreakerOpenTimes(t *testing.T) {
 		for range 2 { // a success begins anew
 			for _, want := range c.want {
 				e := s.fail(1)
-				require.Equal(t, s.now+int64(want*admission.Second), e.Next)
-				s.now = e.Next
+				require.Equal(t, s.now+int64(want*admission.Second), e.NextChange)
+				s.now = e.NextChange
 			}
 			s.end(s.start(), admission.OutcomeSuccess)
 		}
 	}
 	s := newShaper(t, breakerPool(admission.Breaker{Failures: 1, Window: admission.Second, Open: admission.Millisecond, MaxOpen: 24 * admission.Hour}))
 	for range 300 { // however often: no count wraps
-		s.now = s.fail(1).Next
+		s.now = s.fail(1).NextChange
 	}
-	require.Equal(t, s.now+24*3600*second, s.fail(1).Next)
+	require.Equal(t, s.now+24*3600*second, s.fail(1).NextChange)
 }
 
 func TestPenalties(t *testing.T) {
@@ -173,9 +185,9 @@ func TestPenalties(t *testing.T) {
 	s := newShaper(t, p)
 	held := func(seconds int64, e admission.Effect) {
 		t.Helper()
-		require.Equal(t, 1, e.Held)
-		require.Equal(t, s.now+seconds*second+200*milli, e.Next)
-		s.now = e.Next
+		require.Equal(t, 1, e.OnHold)
+		require.Equal(t, s.now+seconds*second+200*milli, e.NextChange)
+		s.now = e.NextChange
 	}
 	for range 2 {
 		for _, want := range []int64{2, 4, 8, 16, 32, 60, 60} {
@@ -184,11 +196,11 @@ func TestPenalties(t *testing.T) {
 		held(0, s.end(s.start(), admission.OutcomeSuccess))
 	}
 	for range 300 {
-		s.now = s.fail(1).Next
+		s.now = s.fail(1).NextChange
 	}
 	held(60, s.fail(1))
 	e := s.end(s.start(), admission.OutcomeFailure, func(op *admission.Op) { op.RetryAfter = 10 * admission.Minute })
-	require.Equal(t, s.now+600*second, e.Next, "the cap of every hold")
+	require.Equal(t, s.now+600*second, e.NextChange, "the cap of every hold")
 }
 
 // A failure counts for the window, less the part of a tenth that had passed when it came. The parts begin with the first.
@@ -287,7 +299,7 @@ func TestBreakerThatIsTakenAwayAndComesBack(t *testing.T) {
 func TestOpenBreakerAndLoweredLimitAreNotRetired(t *testing.T) {
 	b := admission.Breaker{Failures: 1, Window: 10 * admission.Second, Open: admission.Second, MaxOpen: admission.Second}
 	retire := func(s *shaper) admission.Verdict {
-		return s.step(&admission.Op{Kind: admission.OpRetire, Now: s.now, Gen: 1}).Verdict
+		return s.step(&admission.Op{Kind: admission.OpRetire, Target: admission.Target{Now: s.now, Gen: 1}}).Verdict
 	}
 	s := newShaper(t, breakerPool(b))
 	s.fail(1)
@@ -299,16 +311,16 @@ func TestOpenBreakerAndLoweredLimitAreNotRetired(t *testing.T) {
 	s.now++
 	require.Equal(t, admission.VerdictDone, retire(s))
 
-	p := admission.Pool{Name: "model", Limit: 10, Hold: admission.Hold{Success: admission.Second}}
+	p := shaperPool{Limit: 10, Hold: admission.Hold{Success: admission.Second}}
 	s = newShaper(t, p)
 	s.end(s.start(), admission.OutcomeSuccess)
 	require.Equal(t, admission.VerdictBusy, retire(s))
 	s.now += second
-	e := s.step(&admission.Op{Kind: admission.OpRetire, Now: s.now, Gen: 1})
+	e := s.step(&admission.Op{Kind: admission.OpRetire, Target: admission.Target{Now: s.now, Gen: 1}})
 	require.Equal(t, admission.VerdictDone, e.Verdict)
-	require.Equal(t, -1, e.HeldDelta, "the hold that was over ends in this step, and is to be counted")
+	require.Equal(t, -1, e.OnHoldDelta, "the hold that was over ends in this step, and is to be counted")
 
-	s = newShaper(t, admission.Pool{Name: "model", Limit: 10, Headroom: &admission.Headroom{Window: admission.Second, Min: 1}})
+	s = newShaper(t, shaperPool{Limit: 10, Headroom: &admission.Headroom{Window: admission.Second, Min: 1}})
 	s.end(s.start(), admission.OutcomeFailure, func(op *admission.Op) { op.Pushback = true })
 	require.Equal(t, admission.VerdictBusy, retire(s))
 }
@@ -317,7 +329,7 @@ func TestOpenBreakerAndLoweredLimitAreNotRetired(t *testing.T) {
 
 // shaperModel is a pool key as the documents describe it: one queue in order of arrival, holds, breaker and stepped headroom.
 type shaperModel struct {
-	p       *admission.Pool
+	p       *shaperPool
 	running []shaperTicket
 	queue   []shaperTicket
 	holds   []int64
@@ -495,8 +507,8 @@ func drawDuration(t *rapid.T, label string, millis ...int) admission.Duration {
 	return admission.Duration(rapid.SampledFrom(millis).Draw(t, label)) * admission.Millisecond
 }
 
-func drawShapedPool(t *rapid.T) admission.Pool {
-	p := admission.Pool{Name: "model", Limit: rapid.IntRange(1, 4).Draw(t, "limit"), Queue: rapid.IntRange(0, 3).Draw(t, "queue"),
+func drawShapedPool(t *rapid.T) shaperPool {
+	p := shaperPool{Limit: rapid.IntRange(1, 4).Draw(t, "limit"), Queue: rapid.IntRange(0, 3).Draw(t, "queue"),
 		Hold: admission.Hold{Success: drawDuration(t, "success", 0, 35, 100), Cancel: drawDuration(t, "cancel", 0, 200), Failure: drawDuration(t, "failure", 0, 700)}}
 	p.MinActive = rapid.IntRange(0, p.Limit).Draw(t, "min_active")
 	if rapid.IntRange(0, 3).Draw(t, "breaker") > 0 {
@@ -591,10 +603,10 @@ func playShaped(t *rapid.T, s *shaper, m *shaperModel) {
 			}
 		}
 		m.queue = kept
-		require.Equal(t, mine, e.Mine, "expired")
+		require.Equal(t, mine, e.Expired, "expired")
 		granted = m.dispatch(s.now)
 	case "tend":
-		e = s.step(s.op(admission.OpTend, slot, 0))
+		e = s.step(s.op(admission.OpMaintain, slot, 0))
 		granted = m.dispatch(s.now)
 	}
 	var told []uint32
@@ -602,9 +614,9 @@ func playShaped(t *rapid.T, s *shaper, m *shaperModel) {
 		told = append(told, g.Seq)
 	}
 	require.Equal(t, fmt.Sprint(granted), fmt.Sprint(told), "granted")
-	require.Equal(t, [3]int{len(m.running), len(m.queue), len(m.holds)}, [3]int{e.Used, e.Queued, e.Held}, "used, queued, held")
-	require.LessOrEqual(t, e.Used+e.Held, m.p.Limit)
-	require.True(t, e.Next == 0 || e.Next > s.now, "next is to come")
+	require.Equal(t, [3]int{len(m.running), len(m.queue), len(m.holds)}, [3]int{e.Inflight, e.Queued, e.OnHold}, "used, queued, held")
+	require.LessOrEqual(t, e.Inflight+e.OnHold, m.p.Limit)
+	require.True(t, e.NextChange == 0 || e.NextChange > s.now, "next is to come")
 	if m.p.Breaker != nil {
 		require.Equal(t, uint32(m.gen), e.BreakerGen, "the breaker's generation")
 	}

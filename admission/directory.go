@@ -2,12 +2,16 @@ package admission
 
 // A Directory says which pool key has which slot of the pool's record table, and under which generation.
 //
-// A slot changes hands so that no two keys ever use it at once and no key ever has two: first the slot's record is
-// retired at the old entry's generation, which succeeds only if it is idle and stops everybody who still goes by the
-// old entry; then the directory's entry is replaced by one of a new generation, in a compare-and-swap against the
-// directory that was read before the record was retired; then the new key's first operation takes the retired record
-// over, since its generation is newer. Who finds its slot retired or taken looks its key up again, and if the entry is
-// still its own, renews it under a new generation in the same way.
+// A slot changes hands so that no two keys ever use it at once and no key ever has two:
+//
+//  1. The slot's record is retired at the old entry's generation. That succeeds only if the record is idle, and it stops
+//     every worker that still goes by the old entry.
+//  2. The directory's entry is replaced by one of a new generation, in a compare-and-swap against the directory that was
+//     read before step 1.
+//  3. The new key's first operation takes the retired record over, since its generation is newer.
+//
+// A worker that finds its key's slot retired or taken looks the key up again. If the entry is still the key's own, the
+// worker renews it under a new generation in the same way.
 type Directory struct {
 	gen     uint32
 	entries []entry // index: slot
@@ -53,7 +57,7 @@ func (d *Directory) Append(dst []byte) []byte {
 	return dst
 }
 
-// Len is the number of slots in use, by living keys and idle ones alike.
+// Len is the number of slots in use, by busy keys and idle ones alike.
 func (d *Directory) Len() int { return len(d.entries) }
 
 // At is the name and place of the key in a slot.
@@ -88,19 +92,19 @@ func (d *Directory) Assign(slot int, name string) Place {
 // Vacate takes a slot away from its key without giving it to another: the key is in the directory no more.
 func (d *Directory) Vacate(slot int) { d.Assign(slot, "") }
 
-// Strangers is the number of keys that the pool's configuration doesn't name: those that max_keys bounds.
-func (d *Directory) Strangers(p *Pool) int {
+// CountUnconfigured is the number of keys that are not in configured: those that max_keys bounds.
+func (d *Directory) CountUnconfigured(configured map[string]int) int {
 	n := 0
 	for i := range d.entries {
-		if _, configured := p.Keys[d.entries[i].name]; !configured {
+		if _, found := configured[d.entries[i].name]; !found {
 			n++
 		}
 	}
 	return n
 }
 
-// Newest raises the generation count to at least gen, so that the next Assign is newer than a record that was found.
-func (d *Directory) Newest(gen uint32) { d.gen = max(d.gen, gen) }
+// RaiseGen raises the generation count to at least gen, so that the next Assign is newer than a record that was found.
+func (d *Directory) RaiseGen(gen uint32) { d.gen = max(d.gen, gen) }
 
 // clip shortens a name to what a length byte can say.
 func clip(name string) string { return name[:min(len(name), MaxName)] }

@@ -1,8 +1,26 @@
 package admission
 
-import "strconv"
+import (
+	"strconv"
 
-const maxDuration = Duration(1<<63 - 1)
+	"github.com/headgate/headgate/admission/internal/text"
+)
+
+// A Duration is a span of monotonic time in nanoseconds. It stands in for time.Duration, which would link the time
+// package's timers into the wasm module.
+type Duration int64
+
+// Units of Duration.
+const (
+	Microsecond Duration = 1000
+	Millisecond          = 1000 * Microsecond
+	Second               = 1000 * Millisecond
+	Minute               = 60 * Second
+	Hour                 = 60 * Minute
+)
+
+// MaxDuration is the longest Duration.
+const MaxDuration = Duration(1<<63 - 1)
 
 // The units of Go's duration syntax from the largest. A name comes after those that it begins with.
 var durationUnits = [...]struct {
@@ -13,54 +31,55 @@ var durationUnits = [...]struct {
 	{"us", Microsecond}, {"µs", Microsecond}, {"μs", Microsecond}, {"ns", 1},
 }
 
-// The outcomes of parseDuration.
-type durationProblem uint8
+// The outcomes of ParseDuration.
+type DurationProblem uint8
 
 const (
-	durationFine     durationProblem = iota
-	durationNone                     // not a duration at all
-	durationNegative                 // a duration below zero
-	durationHuge                     // a duration that no Duration can hold
+	DurationFine     DurationProblem = iota
+	DurationNone                     // not a duration at all
+	DurationNegative                 // a duration below zero
+	DurationHuge                     // a duration that no Duration can hold
 )
 
-// parseDuration reads Go's duration syntax, e.g. "1h30m", "1.5s", "250ms", "0": numbers with their units, which it adds
+// ParseDuration reads Go's duration syntax, e.g. "1h30m", "1.5s", "250ms", "0": numbers with their units, which it adds
 // up. A plus sign is refused.
-func parseDuration(s string) (total Duration, problem durationProblem) {
-	s, minus := cutPrefix(s, "-")
+func ParseDuration(s string) (total Duration, problem DurationProblem) {
+	s, minus := text.CutPrefix(s, "-")
 	if s == "0" {
-		return 0, durationFine
+		return 0, DurationFine
 	}
 	if s == "" {
-		return 0, durationNone
+		return 0, DurationNone
 	}
 	for s != "" {
 		var whole, fraction string
-		if whole, s = cutDigits(s); hasPrefix(s, ".") {
-			fraction, s = cutDigits(s[1:])
+		if whole, s = text.CutDigits(s); text.HasPrefix(s, ".") {
+			fraction, s = text.CutDigits(s[1:])
 		}
 		unit, length := Duration(0), 0
 		for i := range durationUnits {
-			if u := &durationUnits[i]; hasPrefix(s, u.name) {
+			if u := &durationUnits[i]; text.HasPrefix(s, u.name) {
 				unit, length = u.unit, len(u.name)
 			}
 		}
 		s = s[length:]
 		if unit == 0 || whole == "" && fraction == "" {
-			return 0, durationNone
+			return 0, DurationNone
 		}
-		n, ok := parseDigits(whole, maxDuration/unit)
+		number, ok := text.ParseDigits(whole, int64(MaxDuration/unit))
+		n := Duration(number)
 		part := fractionOf(fraction, unit)
-		if !ok || n*unit > maxDuration-part || total > maxDuration-part-n*unit {
-			problem = durationHuge // what follows may still be no duration
+		if !ok || n*unit > MaxDuration-part || total > MaxDuration-part-n*unit {
+			problem = DurationHuge // what follows may still be no duration
 			total = 0
 			continue
 		}
 		total += n*unit + part
 	}
-	if minus && (problem == durationHuge || total > 0) {
-		return 0, durationNegative
+	if minus && (problem == DurationHuge || total > 0) {
+		return 0, DurationNegative
 	}
-	if problem != durationFine {
+	if problem != DurationFine {
 		total = 0
 	}
 	return total, problem
@@ -75,38 +94,13 @@ func fractionOf(digits string, unit Duration) (d Duration) {
 	return d
 }
 
-// cutDigits splits s after its leading ASCII digits.
-//
-//go:noinline
-func cutDigits(s string) (digits, rest string) {
-	n := 0
-	for n < len(s) && isDigit(s[n]) {
-		n++
-	}
-	return s[:n], s[n:]
-}
-
-// parseDigits is the value of a string of ASCII digits; ok is false when it is above most. No digits are 0.
-func parseDigits(digits string, most Duration) (n Duration, ok bool) {
-	for i := range len(digits) {
-		d := Duration(digits[i] - '0')
-		if n > (most-d)/10 {
-			return 0, false
-		}
-		n = n*10 + d
-	}
-	return n, true
-}
-
 // String is d as configuration writes it, shortest form: "1h30m", "5s", "1.5s", "250ms", "0s". Parsing it gives d back.
-func (d Duration) String() string { return durationText(d) }
-
-// durationText writes less than a minute in the largest unit that leaves a whole part.
-func durationText(d Duration) string {
+// Less than a minute is written in the largest unit that leaves a whole part.
+func (d Duration) String() string {
 	rest := uint64(d)
 	var b []byte
 	if d < 0 {
-		b, rest = put(b, "-"), -rest
+		b, rest = text.Put(b, "-"), -rest
 	}
 	if rest == 0 {
 		return "0s"
@@ -119,13 +113,13 @@ func durationText(d Duration) string {
 		}
 		b = strconv.AppendUint(b, rest/unit, 10)
 		if rest %= unit; rest > 0 && u.unit <= Second {
-			b = put(b, ".")
+			b = text.Put(b, ".")
 			for ; rest > 0; rest %= unit {
 				rest *= 10
 				b = strconv.AppendUint(b, rest/unit, 10)
 			}
 		}
-		b = put(b, u.name)
+		b = text.Put(b, u.name)
 	}
 	return string(b)
 }

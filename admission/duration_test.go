@@ -13,7 +13,7 @@ func TestDurationParse(t *testing.T) {
 	for _, c := range []struct {
 		text string
 		want Duration
-		p    durationProblem
+		p    DurationProblem
 	}{
 		{"5s", 5 * Second, 0},
 		{"250ms", 250 * Millisecond, 0},
@@ -24,19 +24,19 @@ func TestDurationParse(t *testing.T) {
 		{"1us", Microsecond, 0}, {"1µs", Microsecond, 0}, {"1μs", Microsecond, 0},
 		{"0", 0, 0}, {"0s", 0, 0}, {"-0", 0, 0}, {"-0s", 0, 0},
 		{"2562047h47m16.854775807s", math.MaxInt64, 0},
-		{"2562047h47m16.854775808s", 0, durationHuge},
-		{"2562047h48m", 0, durationHuge},
-		{"9223372036.9s", 0, durationHuge},
-		{"9999999999999h", 0, durationHuge},
-		{"99999999999999999999999999999999s", 0, durationHuge},
-		{"9999999999999h1x", 0, durationNone},
-		{"-9999999999999h", 0, durationNegative},
-		{"-5s", 0, durationNegative},
-		{"", 0, durationNone}, {"5", 0, durationNone}, {"s", 0, durationNone}, {".s", 0, durationNone}, {"-", 0, durationNone},
-		{"5 s", 0, durationNone}, {" 5s", 0, durationNone}, {"5parsecs", 0, durationNone}, {"5S", 0, durationNone}, {"+5s", 0, durationNone},
-		{"--5s", 0, durationNone}, {"5s-1s", 0, durationNone}, {"5s0", 0, durationNone}, {"1e3s", 0, durationNone}, {"٥s", 0, durationNone}, {"soon", 0, durationNone},
+		{"2562047h47m16.854775808s", 0, DurationHuge},
+		{"2562047h48m", 0, DurationHuge},
+		{"9223372036.9s", 0, DurationHuge},
+		{"9999999999999h", 0, DurationHuge},
+		{"99999999999999999999999999999999s", 0, DurationHuge},
+		{"9999999999999h1x", 0, DurationNone},
+		{"-9999999999999h", 0, DurationNegative},
+		{"-5s", 0, DurationNegative},
+		{"", 0, DurationNone}, {"5", 0, DurationNone}, {"s", 0, DurationNone}, {".s", 0, DurationNone}, {"-", 0, DurationNone},
+		{"5 s", 0, DurationNone}, {" 5s", 0, DurationNone}, {"5parsecs", 0, DurationNone}, {"5S", 0, DurationNone}, {"+5s", 0, DurationNone},
+		{"--5s", 0, DurationNone}, {"5s-1s", 0, DurationNone}, {"5s0", 0, DurationNone}, {"1e3s", 0, DurationNone}, {"٥s", 0, DurationNone}, {"soon", 0, DurationNone},
 	} {
-		d, p := parseDuration(c.text)
+		d, p := ParseDuration(c.text)
 		require.Equal(t, c.p, p, c.text)
 		require.Equal(t, c.want, d, c.text)
 	}
@@ -54,8 +54,8 @@ func TestDurationString(t *testing.T) {
 func TestDurationRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := Duration(rapid.Int64Min(0).Draw(t, "d"))
-		got, p := parseDuration(d.String())
-		require.Equal(t, durationFine, p, d.String())
+		got, p := ParseDuration(d.String())
+		require.Equal(t, DurationFine, p, d.String())
 		require.Equal(t, d, got)
 		std, err := time.ParseDuration(d.String())
 		require.NoError(t, err)
@@ -69,20 +69,20 @@ func FuzzDuration(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		d, p := parseDuration(s)
+		d, p := ParseDuration(s)
 		require.GreaterOrEqual(t, d, Duration(0))
 		std, err := time.ParseDuration(s)
 		switch {
 		case err != nil:
-			require.NotEqual(t, durationFine, p)
+			require.NotEqual(t, DurationFine, p)
 		case s[0] == '+':
-			require.Equal(t, durationNone, p)
+			require.Equal(t, DurationNone, p)
 		case std < 0:
-			require.Equal(t, durationNegative, p)
-		case p == durationFine:
+			require.Equal(t, DurationNegative, p)
+		case p == DurationFine:
 			require.InDelta(t, int64(std), int64(d), float64(len(s)))
 		default:
-			require.Greater(t, int64(std), int64(maxDuration)-int64(len(s)), "refused: %q", s)
+			require.Greater(t, int64(std), int64(MaxDuration)-int64(len(s)), "refused: %q", s)
 		}
 	})
 }

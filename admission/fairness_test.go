@@ -283,8 +283,7 @@ type coreDiscipline struct {
 }
 
 func (c *coreDiscipline) op(kind admission.OpKind, id, tenant int, now float64) *admission.Effect {
-	op := &admission.Op{Kind: kind, Now: int64(now*1e9) + 1, Me: admission.Worker{Epoch: 1}, Seq: uint32(id + 1), Limit: c.capacity, Assert: true,
-		Queue: c.queue, Fair: c.fair, Budget: admission.Duration(c.wait * 1e9), Weight: 1}
+	op := &admission.Op{Kind: kind, Target: admission.Target{Now: int64(now*1e9) + 1, Me: admission.Worker{Epoch: 1}, Limit: c.capacity}, Seq: uint32(id + 1), Assert: true, Queue: c.queue, Fair: c.fair, Budget: admission.Duration(c.wait * 1e9), Weight: 1}
 	if c.fair {
 		op.Tenant, op.Weight = uint64(tenant+1), max(c.tenants[tenant].weight, 1)
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/headgate/headgate/admission"
 )
 
-func headroomPool(limit int, h admission.Headroom) admission.Pool {
-	return admission.Pool{Name: "model", Limit: limit, Headroom: &h}
+func headroomPool(limit int, h admission.Headroom) shaperPool {
+	return shaperPool{Limit: limit, Headroom: &h}
 }
 
 func pushback(op *admission.Op) { op.Pushback = true }
@@ -49,16 +49,16 @@ func (s *shaper) inForce() (n int) {
 func TestHeadroomStepToTheNanosecond(t *testing.T) {
 	s := newShaper(t, headroomPool(3, admission.Headroom{Window: 4 * admission.Second, Min: 1}))
 	require.Equal(t, 3, s.inForce())
-	require.Equal(t, s.now+4*second, s.push().Next)
+	require.Equal(t, s.now+4*second, s.push().NextChange)
 	require.Equal(t, 2, s.inForce())
 	s.now += 4*second - 1
 	require.Equal(t, 2, s.inForce())
-	require.Equal(t, s.now+4*second, s.push().Next, "each begins the window anew")
+	require.Equal(t, s.now+4*second, s.push().NextChange, "each begins the window anew")
 	s.now += 4*second - 1
 	require.Equal(t, 2, s.inForce(), "and takes no more")
 	s.now++
 	require.Equal(t, 3, s.inForce())
-	require.Zero(t, s.step(s.op(admission.OpTend, 0, 0)).Next)
+	require.Zero(t, s.step(s.op(admission.OpMaintain, 0, 0)).NextChange)
 	for _, o := range []admission.Outcome{admission.OutcomeNone, admission.OutcomeSuccess, admission.OutcomeCancel, admission.OutcomeFailure} {
 		s.together(3, o)
 		require.Equal(t, 3, s.inForce(), "no pushback")
@@ -75,10 +75,10 @@ func TestHeadroomWakesTheWaiterAtTheWindowsEnd(t *testing.T) {
 	op.Budget = admission.Minute
 	e := s.step(op)
 	require.Equal(t, admission.VerdictWaiting, e.Verdict)
-	s.now = e.Next - 1
-	require.Empty(t, s.step(s.op(admission.OpTend, 0, 0)).Grants)
+	s.now = e.NextChange - 1
+	require.Empty(t, s.step(s.op(admission.OpMaintain, 0, 0)).Grants)
 	s.now++
-	require.Equal(t, []admission.Grant{{Worker: shaperWorker(1), Seq: 99}}, s.step(s.op(admission.OpTend, 0, 0)).Grants)
+	require.Equal(t, []admission.Grant{{Worker: shaperWorker(1), Seq: 99}}, s.step(s.op(admission.OpMaintain, 0, 0)).Grants)
 }
 
 func TestHeadroomMinimum(t *testing.T) {
@@ -138,7 +138,7 @@ func TestHeadroomAcrossConfigurations(t *testing.T) {
 	require.Equal(t, 1, s.inForce())
 	limit := func(n int) {
 		s.pool.Limit = n
-		op := s.op(admission.OpTend, 0, 0)
+		op := s.op(admission.OpMaintain, 0, 0)
 		op.Assert = true
 		s.step(op)
 	}

@@ -1,52 +1,49 @@
 package admission
 
-// holdGrain is the grain of holds' ends: ends that fall into the same grain share an entry of the record. A hold is
-// never shorter than asked, and at most a grain longer.
+// holdGrain is the grain of holds' ends: ends that fall into the same grain are one group in the record. A hold is never
+// shorter than asked, and at most a grain longer.
 const holdGrain = 10 * int64(Millisecond)
 
-// maxHold is the longest hold, whatever an upstream asks for.
-const maxHold = 10 * Minute
-
-// park keeps one permit out of use until the given time, charged to a tenant or to NoTenant.
-func (r *Record) park(until int64, tenant uint16) {
+// hold keeps one permit out of use until the given time, charged to a tenant or to NoTenant.
+func (r *Record) hold(until int64, tenant uint16) {
 	until = (until + holdGrain - 1) / holdGrain * holdGrain
 	if tenant != NoTenant {
-		r.Tenants[tenant].Parked++
+		r.Tenants[tenant].OnHold++
 	}
 	for i := range r.Holds {
-		if p := &r.Holds[i]; p.Until == until && p.Tenant == tenant {
-			p.Count++
+		if h := &r.Holds[i]; h.Until == until && h.Tenant == tenant {
+			h.Count++
 			return
 		}
 	}
-	r.Holds = append(r.Holds, Parked{Until: until, Tenant: tenant, Count: 1})
+	r.Holds = append(r.Holds, HoldGroup{Until: until, Tenant: tenant, Count: 1})
 }
 
-// withhold keeps all permits out of use until the given time.
-func (r *Record) withhold(until int64) {
+// holdAll keeps all permits out of use until the given time.
+func (r *Record) holdAll(until int64) {
 	if r.Limit > 0 {
-		r.Holds = append(r.Holds, Parked{Until: until, Tenant: NoTenant, Count: r.Limit})
+		r.Holds = append(r.Holds, HoldGroup{Until: until, Tenant: NoTenant, Count: r.Limit})
 	}
 }
 
-// unpark ends the holds that are due.
-func (r *Record) unpark(now int64) {
+// endHolds ends the holds that are due.
+func (r *Record) endHolds(now int64) {
 	for i := 0; i < len(r.Holds); {
-		p := r.Holds[i]
-		if p.Until > now {
+		h := r.Holds[i]
+		if h.Until > now {
 			i++
 			continue
 		}
-		if p.Tenant != NoTenant {
-			r.Tenants[p.Tenant].Parked -= min(p.Count, r.Tenants[p.Tenant].Parked)
+		if h.Tenant != NoTenant {
+			r.Tenants[h.Tenant].OnHold -= min(h.Count, r.Tenants[h.Tenant].OnHold)
 		}
-		r.noteRelease(p.Until)
+		r.noteRelease(h.Until)
 		r.Holds = append(r.Holds[:i], r.Holds[i+1:]...)
 	}
 }
 
-// firstUnpark is when the first hold ends; 0: there is none.
-func (r *Record) firstUnpark() int64 {
+// firstHoldEnd is when the first hold ends; 0: there is none.
+func (r *Record) firstHoldEnd() int64 {
 	first := int64(0)
 	for i := range r.Holds {
 		if first == 0 || r.Holds[i].Until < first {
@@ -54,4 +51,29 @@ func (r *Record) firstUnpark() int64 {
 		}
 	}
 	return first
+}
+
+// holdTime is how long a permit stays out of use after its request ended, and whether the tenant is charged for it.
+//
+//   - After a success: the success hold, which every provider needs that counts a call for a moment longer than it lasts.
+//   - After a cancel or a failure: their own hold, and the success hold on top.
+//   - With a penalty, failures in a row are held for the penalty, doubled each time, in place of the failure hold.
+//   - The provider's Retry-After lengthens a failure's hold, but makes none where none is configured.
+func (r *Record) holdTime(s *Shaping, o Outcome, retryAfter Duration) (d Duration, charged bool) {
+	switch o {
+	case OutcomeSuccess:
+		return s.Hold.Success, true
+	case OutcomeCancel:
+		return s.Hold.Cancel + s.Hold.Success, true
+	case OutcomeFailure:
+		d = s.Hold.Failure
+		if b := s.Breaker; b != nil && b.Penalty > 0 {
+			d = doubled(b.Penalty, r.breaker.level, b.MaxPenalty)
+		}
+		if d > 0 {
+			d = max(d, retryAfter)
+		}
+		return d + s.Hold.Success, false
+	}
+	return 0, false
 }

@@ -116,8 +116,7 @@ func history(clients, each int, blind bool) []porcupine.Operation {
 			var open []lineOp
 			var waits []bool
 			do := func(in lineOp) admission.Verdict {
-				op := &admission.Op{Kind: in.kind, Now: ms, Me: admission.Worker{Slot: uint16(c), Epoch: uint64(c+1) << 32}, Seq: in.seq,
-					Limit: lineLimit, Queue: lineQueue, Budget: admission.Hour, Weight: 1, Assert: in.kind == admission.OpAcquire}
+				op := &admission.Op{Kind: in.kind, Target: admission.Target{Now: ms, Me: admission.Worker{Seat: uint16(c), Epoch: uint64(c+1) << 32}, Limit: lineLimit}, Seq: in.seq, Queue: lineQueue, Budget: admission.Hour, Weight: 1, Assert: in.kind == admission.OpAcquire}
 				call := clock.Add(1)
 				for {
 					b, version := store.get()

@@ -36,9 +36,9 @@ type modelHold struct {
 }
 
 type modelEffect struct {
-	verdict admission.Verdict
-	grants  []admission.Grant
-	mine    []uint32
+	verdict         admission.Verdict
+	grants          []admission.Grant
+	expired, unseen []uint32
 }
 
 func (m *model) clone() *model {
@@ -53,7 +53,7 @@ func (m *model) clone() *model {
 }
 
 func (m *model) clear(op *admission.Op) {
-	limit, provisional := op.Limit, op.Kind == admission.OpSync
+	limit, provisional := op.Limit, op.Kind == admission.OpReconcile
 	if provisional {
 		limit = 0
 	}
@@ -136,14 +136,14 @@ func (m *model) admit(op *admission.Op) admission.Verdict {
 		m.clear(op)
 	}
 	for w := range m.columns() {
-		if w.Slot == op.Me.Slot && w.Epoch != op.Me.Epoch && op.Me.Epoch != 0 {
+		if w.Seat == op.Me.Seat && w.Epoch != op.Me.Epoch && op.Me.Epoch != 0 {
 			if w.Epoch>>32 > op.Me.Epoch>>32 {
 				return admission.VerdictFenced
 			}
 			m.reap(w)
 		}
 	}
-	if op.Expect && op.Kind != admission.OpSync && !m.columns()[op.Me] {
+	if op.Expect && op.Kind != admission.OpReconcile && !m.columns()[op.Me] {
 		return admission.VerdictFenced
 	}
 	return admission.VerdictDone
@@ -189,11 +189,11 @@ func (m *model) apply(op *admission.Op, alive func(admission.Worker) bool, e *mo
 		m.queue = slices.DeleteFunc(m.queue, func(t modelTicket) bool {
 			over := t.worker == op.Me && t.deadline <= op.Now
 			if over {
-				e.mine = append(e.mine, t.seq)
+				e.expired = append(e.expired, t.seq)
 			}
 			return over
 		})
-	case admission.OpSync:
+	case admission.OpReconcile:
 		m.sync(op, e)
 	}
 	m.dispatch(op, e)
@@ -231,12 +231,12 @@ func (m *model) acquire(op *admission.Op, e *modelEffect) {
 // holdOf is how long a released permit is held: the success's hold is charged to the tenant, the failure's isn't.
 func holdOf(op *admission.Op) admission.Duration {
 	switch {
-	case op.Pool == nil:
+	case op.Shaping == nil:
 		return 0
 	case op.Outcome == admission.OutcomeSuccess:
-		return op.Pool.Hold.Success
+		return op.Shaping.Hold.Success
 	}
-	return op.Pool.Hold.Failure
+	return op.Shaping.Hold.Failure
 }
 
 func (m *model) release(op *admission.Op, hold admission.Duration) {
@@ -244,7 +244,7 @@ func (m *model) release(op *admission.Op, hold admission.Duration) {
 		return
 	}
 	m.running[op.Me][op.Tenant]--
-	if hold > 0 && m.limit-len(m.holds)-1 >= op.Pool.MinActive {
+	if hold > 0 && m.limit-len(m.holds)-1 >= op.Shaping.MinActive {
 		until := op.Now + int64(min(hold, 10*admission.Minute))
 		for until%int64(10*admission.Millisecond) != 0 {
 			until++
@@ -256,16 +256,16 @@ func (m *model) release(op *admission.Op, hold admission.Duration) {
 func (m *model) sync(op *admission.Op, e *modelEffect) {
 	lost := !m.columns()[op.Me]
 	truth := map[uint64]int{}
-	for _, s := range op.Running {
-		truth[s.Tenant] += int(s.Count)
-		if s.Count > 0 {
+	for _, s := range op.Inflight {
+		truth[s.Tenant] += int(s.Inflight)
+		if s.Inflight > 0 {
 			m.weight[s.Tenant] = s.Weight
 		}
 	}
 	waits := map[uint32]bool{}
 	for _, w := range op.Waiting {
 		waits[w.Seq] = true
-		share := op.Running[w.Tenant]
+		share := op.Inflight[w.Tenant]
 		switch {
 		case lost:
 			m.weight[share.Tenant] = share.Weight
@@ -273,7 +273,7 @@ func (m *model) sync(op *admission.Op, e *modelEffect) {
 		case !slices.ContainsFunc(m.queue, func(t modelTicket) bool { return t.worker == op.Me && t.seq == w.Seq }):
 			m.weight[share.Tenant] = share.Weight
 			truth[share.Tenant]++
-			e.mine = append(e.mine, w.Seq)
+			e.unseen = append(e.unseen, w.Seq)
 		}
 	}
 	m.queue = slices.DeleteFunc(m.queue, func(t modelTicket) bool { return t.worker == op.Me && !waits[t.seq] })
@@ -336,14 +336,14 @@ func (m *model) differs(state []byte) error {
 	running := map[admission.Worker]map[uint64]int{}
 	worker := map[uint16]admission.Worker{}
 	for _, c := range r.Columns {
-		worker[c.Slot] = c.Worker
+		worker[c.Seat] = c.Worker
 	}
 	for _, h := range r.Holders {
-		w := worker[h.Slot]
+		w := worker[h.Seat]
 		if running[w] == nil {
 			running[w] = map[uint64]int{}
 		}
-		running[w][r.Tenants[h.Tenant].ID] += int(h.Count)
+		running[w][r.Tenants[h.Tenant].ID] += int(h.Inflight)
 	}
 	for w, tenants := range m.running {
 		maps.DeleteFunc(tenants, func(_ uint64, n int) bool { return n == 0 })
@@ -357,7 +357,7 @@ func (m *model) differs(state []byte) error {
 	var queue []modelTicket
 	for i := range r.Queue.Len() {
 		t := r.Queue.At(i)
-		queue = append(queue, modelTicket{worker[t.Slot], t.Seq, r.Tenants[t.Tenant].ID, t.Deadline})
+		queue = append(queue, modelTicket{worker[t.Seat], t.Seq, r.Tenants[t.Tenant].ID, t.Deadline})
 	}
 	if !slices.Equal(queue, m.queue) {
 		return fmt.Errorf("record queues %v, model %v", queue, m.queue)

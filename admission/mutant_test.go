@@ -26,7 +26,7 @@ func poolMutants() []poolMutation {
 	reuse := func(p *pool) {
 		p.reuse = true
 		last := &p.workers[len(p.workers)-1]
-		last.born, last.Slot = false, p.workers[0].Slot
+		last.born, last.Seat = false, p.workers[0].Seat
 	}
 	return []poolMutation{
 		{"ticks don't look for grants", mutantNoScan, newPool(1, 4, faults{losses: 1}, a, b), "I3"},
@@ -135,7 +135,7 @@ var stepMutants = []struct {
 	}},
 	{"weights are ignored", "I5", func(op *admission.Op, step stepper, state []byte) ([]byte, *admission.Effect) {
 		weights := map[uint64]uint32{op.Tenant: op.Weight}
-		for _, s := range op.Running {
+		for _, s := range op.Inflight {
 			weights[s.Tenant] = s.Weight
 		}
 		next, e := step(changed(state, func(r *admission.Record) {
@@ -172,13 +172,13 @@ var stepMutants = []struct {
 		last := r.Queue.At(r.Queue.Len() - 1)
 		worker := admission.Worker{}
 		for _, c := range r.Columns {
-			if c.Slot == last.Slot {
+			if c.Seat == last.Seat {
 				worker = c.Worker
 			}
 		}
 		delta := e.QueuedDelta - 1
 		var other admission.Machine
-		next, _ = other.Step(next, &admission.Op{Kind: admission.OpCancel, Now: op.Now, Gen: op.Gen, Me: worker, Seq: last.Seq})
+		next, _ = other.Step(next, &admission.Op{Kind: admission.OpCancel, Target: admission.Target{Now: op.Now, Gen: op.Gen, Me: worker}, Seq: last.Seq})
 		e.Queued, e.QueuedDelta = e.Queued-1, delta
 		return next, e
 	}},
@@ -192,7 +192,7 @@ var stepMutants = []struct {
 		if f.Verdict != admission.VerdictDone || !f.Changed {
 			return next, e
 		}
-		e.Used, e.UsedDelta = f.Used, e.UsedDelta+f.UsedDelta
+		e.Inflight, e.InflightDelta = f.Inflight, e.InflightDelta+f.InflightDelta
 		return again, e
 	}},
 	{"first come, first served whoever it is", "model", func(op *admission.Op, step stepper, state []byte) ([]byte, *admission.Effect) {
@@ -206,7 +206,7 @@ var stepMutants = []struct {
 		return step(state, &m)
 	}},
 	{"a reload starts fresh counts", "I9", func(op *admission.Op, step stepper, state []byte) ([]byte, *admission.Effect) {
-		if op.Assert && op.Kind == admission.OpTend {
+		if op.Assert && op.Kind == admission.OpMaintain {
 			state = nil
 		}
 		return step(state, op)
@@ -253,7 +253,7 @@ func overtake(tenants uint64, mutate func([]byte) []byte) string {
 	var watch admissiontest.Watch
 	var state []byte
 	now, seq := 1000*ms, uint32(0)
-	me := admission.Worker{Slot: 0, Epoch: 1 << 32}
+	me := admission.Worker{Seat: 0, Epoch: 1 << 32}
 	tenantOf := map[uint32]uint64{}
 	step := func(op *admission.Op) (*admission.Effect, string) {
 		now += ms

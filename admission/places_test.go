@@ -123,7 +123,7 @@ func (p *places) String() string {
 	for i, c := range p.slots {
 		var r admission.Record
 		if r.Decode(c.b) == nil {
-			s += fmt.Sprintf("; record %d %s/%d retired %v used %d", i, r.Name, r.Gen, r.Retired, r.Used())
+			s += fmt.Sprintf("; record %d %s/%d retired %v used %d", i, r.Name, r.Gen, r.Retired, r.Inflight())
 		}
 	}
 	for _, u := range p.uses {
@@ -335,7 +335,7 @@ func (p *places) do(a action) error {
 		p.begin(w, &job{kind: admission.OpRelease, use: int(a.what), key: p.uses[a.what].key})
 	case actRepair:
 		delete(w.dirty, keyNames[a.what])
-		p.begin(w, &job{kind: admission.OpSync, key: keyNames[a.what]})
+		p.begin(w, &job{kind: admission.OpReconcile, key: keyNames[a.what]})
 	case actGoOn:
 		if err := p.goOn(int(a.who)); err != nil {
 			return err
@@ -383,7 +383,7 @@ func (p *places) reap(i int) error {
 		if slot >= len(p.slots) || p.slots[slot].b == nil {
 			continue
 		}
-		op := &admission.Op{Kind: admission.OpTend, Now: earlyTime, Gen: place.Gen, Live: admissiontest.Alive(living...), Name: "tended"}
+		op := &admission.Op{Kind: admission.OpMaintain, Target: admission.Target{Now: earlyTime, Gen: place.Gen, Name: "tended"}, Live: admissiontest.Alive(living...)}
 		next, e := p.m.Step(p.slots[slot].b, op)
 		if e.Changed {
 			if e.Reaped > 0 && !w.crashed {
@@ -465,7 +465,7 @@ func (p *places) locate(i int, w *tenantOfSlots, j *job) {
 	switch {
 	case found:
 		j.victim, j.next = place, callRetireGet
-	case p.involved(i, j.key) || j.kind != admission.OpAcquire || p.d.Strangers(&admission.Pool{}) < p.maxKeys:
+	case p.involved(i, j.key) || j.kind != admission.OpAcquire || p.d.CountUnconfigured(nil) < p.maxKeys:
 		p.d.Add(j.key)
 		j.changed, j.next = p.d.Append(nil), callDirSet
 	default:
@@ -490,7 +490,7 @@ func (p *places) tryNext(w *tenantOfSlots, j *job) {
 }
 
 func (p *places) retireOp(j *job) *admission.Op {
-	return &admission.Op{Kind: admission.OpRetire, Now: earlyTime, Gen: j.victim.Gen}
+	return &admission.Op{Kind: admission.OpRetire, Target: admission.Target{Now: earlyTime, Gen: j.victim.Gen}}
 }
 
 // retired is what a job makes of the record that it retires.
@@ -523,7 +523,7 @@ func (p *places) retire(i int, w *tenantOfSlots, j *job) {
 		p.assign(w, j)
 	case j.listed:
 		p.d.Decode(j.dir.b)
-		p.d.Newest(e.Gen)
+		p.d.RaiseGen(e.Gen)
 		p.d.Vacate(j.victim.Slot)
 		p.d.Add(j.key)
 		j.changed, j.next = p.d.Append(nil), callDirSet
@@ -538,7 +538,7 @@ func (p *places) assign(w *tenantOfSlots, j *job) {
 		j.dir = p.dir
 	}
 	p.d.Decode(j.dir.b)
-	p.d.Newest(j.victim.Gen)
+	p.d.RaiseGen(j.victim.Gen)
 	p.d.Assign(j.victim.Slot, j.key)
 	j.changed, j.next = p.d.Append(nil), callDirSet
 	if p.mutated == mutantNoGenerations {
@@ -563,21 +563,20 @@ func (p *places) settle(w *tenantOfSlots, j *job) {
 // act carries the job's operation out on the record that was read.
 func (p *places) act(i int, w *tenantOfSlots, j *job) error {
 	slot, gen := j.place.Slot, j.place.Gen
-	op := &admission.Op{Kind: j.kind, Now: earlyTime, Gen: gen, Name: j.key, Me: w.Worker, Limit: 1, Seq: uint32(j.use + 1), Weight: 1,
-		Expect: p.involved(i, j.key)}
+	op := &admission.Op{Kind: j.kind, Target: admission.Target{Now: earlyTime, Gen: gen, Name: j.key, Me: w.Worker, Limit: 1, Expect: p.involved(i, j.key)}, Seq: uint32(j.use + 1), Weight: 1}
 	switch j.kind {
 	case admission.OpAcquire:
 		op.Assert = true
 	case admission.OpRelease:
 		op.Expect = true
-	case admission.OpSync:
+	case admission.OpReconcile:
 		n := uint32(0)
 		for _, u := range p.uses {
 			if u.worker == i && u.key == j.key && u.now == phaseRunning {
 				n++
 			}
 		}
-		op.Running = []admission.Share{{Weight: 1, Count: n}}
+		op.Inflight = []admission.TenantInflight{{Weight: 1, Inflight: n}}
 	}
 	next, e := p.m.Step(j.record.b, op)
 	*p.w = admissiontest.Watch{}
@@ -595,9 +594,9 @@ func (p *places) act(i int, w *tenantOfSlots, j *job) error {
 		return nil
 	case e.Verdict == admission.VerdictFenced:
 		if j.kind == admission.OpAcquire {
-			w.job = &job{kind: admission.OpSync, key: j.key, then: j}
+			w.job = &job{kind: admission.OpReconcile, key: j.key, then: j}
 		} else {
-			w.job = &job{kind: admission.OpSync, key: j.key}
+			w.job = &job{kind: admission.OpReconcile, key: j.key}
 		}
 		p.begin(w, w.job)
 		return nil
@@ -638,7 +637,7 @@ func (p *places) check() error {
 		if err := r.Decode(s.b); err != nil {
 			return fmt.Errorf("record %d: %w", i, err)
 		}
-		if r.Used() > 0 {
+		if r.Inflight() > 0 {
 			if used[string(r.Name)]++; used[string(r.Name)] > 1 {
 				return fmt.Errorf("I9: two records in use for key %s", r.Name)
 			}
@@ -697,7 +696,7 @@ func newPlaces(maxKeys, crashes, reaps int, uses ...use) *places {
 	for _, u := range uses {
 		for len(p.workers) <= u.worker {
 			p.claims++
-			p.workers = append(p.workers, tenantOfSlots{Worker: admission.Worker{Slot: uint16(len(p.workers)), Epoch: p.claims << 32},
+			p.workers = append(p.workers, tenantOfSlots{Worker: admission.Worker{Seat: uint16(len(p.workers)), Epoch: p.claims << 32},
 				known: map[string]admission.Place{}, dirty: map[string]bool{}})
 		}
 	}

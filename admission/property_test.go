@@ -60,10 +60,10 @@ func newRig(t errorer) *rig { return &rig{t: t, gen: 1, now: 1000 * ms} }
 func (g *rig) add() *rigWorker {
 	g.claims++
 	slot := 0
-	for slices.ContainsFunc(g.workers, func(w *rigWorker) bool { return int(w.Slot) == slot }) {
+	for slices.ContainsFunc(g.workers, func(w *rigWorker) bool { return int(w.Seat) == slot }) {
 		slot++
 	}
-	w := &rigWorker{Worker: admission.Worker{Slot: uint16(slot), Epoch: g.claims<<32 | 7}, alive: true}
+	w := &rigWorker{Worker: admission.Worker{Seat: uint16(slot), Epoch: g.claims<<32 | 7}, alive: true}
 	g.workers = append(g.workers, w)
 	return w
 }
@@ -79,7 +79,7 @@ func (g *rig) table() *admission.WorkerTable {
 }
 
 func (g *rig) op(kind admission.OpKind, w *rigWorker) *admission.Op {
-	op := &admission.Op{Kind: kind, Now: g.now, Gen: g.gen, Name: "k", Limit: g.limit}
+	op := &admission.Op{Kind: kind, Target: admission.Target{Now: g.now, Gen: g.gen, Name: "k", Limit: g.limit}}
 	if w != nil {
 		op.Me, op.Expect = w.Worker, len(w.running)+len(w.waiting) > 0
 	}
@@ -110,16 +110,15 @@ func (g *rig) do(op *admission.Op) *admission.Effect {
 		g.t.Fatalf("%s: verdict %d, model %d", describe(&asked), e.Verdict, want.verdict)
 	}
 	if e.Verdict < admission.VerdictStale {
-		grants, mine := slices.Clone(e.Grants), slices.Clone(e.Mine)
-		if !slices.Equal(grants, want.grants) || !slices.Equal(mine, want.mine) {
-			g.t.Fatalf("%s: grants %v mine %v, model %v %v", describe(&asked), grants, mine, want.grants, want.mine)
+		if !slices.Equal(e.Grants, want.grants) || !slices.Equal(e.Expired, want.expired) || !slices.Equal(e.Unseen, want.unseen) {
+			g.t.Fatalf("%s: grants %v expired %v unseen %v, model %+v", describe(&asked), e.Grants, e.Expired, e.Unseen, want)
 		}
 	}
 	if e.Changed {
 		g.state = slices.Clone(next)
 	}
 	g.last = *e
-	g.last.Grants, g.last.Mine = slices.Clone(e.Grants), slices.Clone(e.Mine)
+	g.last.Grants, g.last.Expired, g.last.Unseen = slices.Clone(e.Grants), slices.Clone(e.Expired), slices.Clone(e.Unseen)
 	if err := g.model.differs(g.state); err != nil && g.state != nil {
 		g.t.Fatalf("%s: %v", describe(&asked), err)
 	}
@@ -129,17 +128,17 @@ func (g *rig) do(op *admission.Op) *admission.Effect {
 // sync is what a fenced worker does, and what its tick does.
 func (g *rig) sync(w *rigWorker) {
 	g.t.Helper()
-	op := g.op(admission.OpSync, w)
+	op := g.op(admission.OpReconcile, w)
 	index := func(tenant uint64) uint16 {
-		i := slices.IndexFunc(op.Running, func(s admission.Share) bool { return s.Tenant == tenant })
+		i := slices.IndexFunc(op.Inflight, func(s admission.TenantInflight) bool { return s.Tenant == tenant })
 		if i < 0 {
-			i = len(op.Running)
-			op.Running = append(op.Running, admission.Share{Tenant: tenant, Weight: g.weightOf(tenant)})
+			i = len(op.Inflight)
+			op.Inflight = append(op.Inflight, admission.TenantInflight{Tenant: tenant, Weight: g.weightOf(tenant)})
 		}
 		return uint16(i)
 	}
 	for _, s := range w.running {
-		op.Running[index(s.tenant)].Count++
+		op.Inflight[index(s.tenant)].Inflight++
 	}
 	for _, s := range w.waiting {
 		op.Waiting = append(op.Waiting, admission.Ticket{Seq: s.seq, Tenant: index(s.tenant), Deadline: s.deadline})
@@ -148,7 +147,7 @@ func (g *rig) sync(w *rigWorker) {
 	if e.Verdict != admission.VerdictDone {
 		g.t.Fatalf("sync: verdict %d", e.Verdict)
 	}
-	for _, seq := range e.Mine {
+	for _, seq := range e.Unseen {
 		w.granted(seq)
 	}
 }
@@ -206,9 +205,9 @@ func (g *rig) release(w *rigWorker, i int, hold admission.Duration, charge bool,
 	s := w.running[i]
 	op := g.op(admission.OpRelease, w)
 	op.Tenant, op.Seq, op.Outcome = s.tenant, s.seq, admission.OutcomeFailure
-	op.Pool = &admission.Pool{MinActive: minActive, Hold: admission.Hold{Failure: hold}}
+	op.Shaping = &admission.Shaping{MinActive: minActive, Hold: admission.Hold{Failure: hold}}
 	if charge {
-		op.Outcome, op.Pool.Hold = admission.OutcomeSuccess, admission.Hold{Success: hold}
+		op.Outcome, op.Shaping.Hold = admission.OutcomeSuccess, admission.Hold{Success: hold}
 	}
 	w.running = slices.Delete(w.running, i, i+1)
 	if e := g.do(op); e.Verdict == admission.VerdictFenced {
@@ -235,7 +234,7 @@ func (g *rig) expire(w *rigWorker) {
 		g.sync(w)
 		return
 	}
-	over := slices.Clone(e.Mine)
+	over := slices.Clone(e.Expired)
 	w.waiting = slices.DeleteFunc(w.waiting, func(s rigStream) bool { return slices.Contains(over, s.seq) })
 	for _, s := range slices.Clone(w.waiting) {
 		if s.deadline <= g.now {
@@ -247,7 +246,7 @@ func (g *rig) expire(w *rigWorker) {
 // tend is any worker's, or nobody's, look after the record.
 func (g *rig) tend(w *rigWorker, assert bool) {
 	g.t.Helper()
-	op := g.op(admission.OpTend, w)
+	op := g.op(admission.OpMaintain, w)
 	op.Expect, op.Assert, op.Live = false, assert, g.table()
 	g.do(op)
 }
@@ -256,10 +255,10 @@ func (g *rig) tend(w *rigWorker, assert bool) {
 func (g *rig) look(w *rigWorker, i int) {
 	g.t.Helper()
 	s := w.waiting[i]
-	op := g.op(admission.OpSync, w)
+	op := g.op(admission.OpReconcile, w)
 	op.Seq = s.seq
 	waits := slices.ContainsFunc(g.model.queue, func(t modelTicket) bool { return t.worker == w.Worker && t.seq == s.seq })
-	switch standing, _ := g.machine.Look(g.state, op); {
+	switch standing, _ := g.machine.Look(g.state, &op.Target, op.Seq); {
 	case !g.model.columns()[w.Worker] && standing != admission.StandingUnknown, g.model.columns()[w.Worker] && waits != (standing == admission.StandingWaiting):
 		g.t.Fatalf("look: standing %d", standing)
 	case standing == admission.StandingGranted:
@@ -296,7 +295,7 @@ func (g *rig) drain() {
 	g.now += int64(11 * admission.Minute)
 	g.tend(nil, false)
 	var r admission.Record
-	if g.state != nil && (r.Decode(g.state) != nil || !r.Idle() || r.Used() != 0 || r.Held() != 0) {
+	if g.state != nil && (r.Decode(g.state) != nil || !r.Idle() || r.Inflight() != 0 || r.OnHold() != 0) {
 		g.t.Fatalf("drained, and left: %+v", r)
 	}
 }
@@ -396,7 +395,7 @@ func play(t *rapid.T, g *rig) {
 		},
 		"retire": func(t *rapid.T) {
 			if e := g.do(g.op(admission.OpRetire, nil)); e.Verdict != admission.VerdictBusy {
-				if e := g.do(g.op(admission.OpSync, g.workers[0])); e.Verdict != admission.VerdictStale {
+				if e := g.do(g.op(admission.OpReconcile, g.workers[0])); e.Verdict != admission.VerdictStale {
 					t.Fatalf("retired, and verdict %d", e.Verdict)
 				}
 				g.gen++

@@ -1,11 +1,11 @@
 package admission
 
-// ticketBytes is the size of an encoded ticket: slot 2, tenant 2, seq 4, deadline 8, budget 4.
+// ticketBytes is the size of an encoded ticket: seat 2, tenant 2, seq 4, deadline 8, budget 4.
 const ticketBytes = 20
 
-// A Queue is the waiting tickets of a record in order of arrival. They stay encoded, in three pieces: what has been moved
-// out of the middle, what is still as it was loaded, and what has been added. Most steps take a ticket from near the
-// front or add one at the end, and so copy a queue of a thousand once, into the new record.
+// A Queue is the waiting tickets of a record in order of arrival. They stay encoded, in three pieces: front has been moved
+// out of the middle, middle is as it was loaded, back has been added. Most steps take a ticket from near the front or add
+// one at the end. So a step copies a queue of a thousand once, into the new record.
 type Queue struct {
 	front, middle, back []byte
 	spare               []byte // scratch of keep
@@ -13,7 +13,7 @@ type Queue struct {
 
 // A Ticket is one waiting request.
 type Ticket struct {
-	Slot     uint16 // its worker
+	Seat     uint16 // its worker
 	Tenant   uint16 // index in Record.Tenants
 	Seq      uint32 // its number within that worker
 	Deadline int64  // when its wait ends, monotonic nanoseconds
@@ -45,12 +45,12 @@ func (q *Queue) At(i int) Ticket {
 
 func readTicket(b []byte) Ticket {
 	b = b[:ticketBytes]
-	return Ticket{Slot: get16(b), Tenant: get16(b[2:]), Seq: get32(b[4:]), Deadline: int64(get64(b[8:])), Budget: get32(b[16:])}
+	return Ticket{Seat: get16(b), Tenant: get16(b[2:]), Seq: get32(b[4:]), Deadline: int64(get64(b[8:])), Budget: get32(b[16:])}
 }
 
 func (q *Queue) push(t Ticket) {
 	var b [ticketBytes]byte
-	put16(b[:], t.Slot)
+	put16(b[:], t.Seat)
 	put16(b[2:], t.Tenant)
 	put32(b[4:], t.Seq)
 	put64(b[8:], uint64(t.Deadline))
@@ -87,23 +87,23 @@ func (q *Queue) keep(f func(Ticket) bool) {
 }
 
 // find returns the position of a worker's ticket, or -1.
-func (q *Queue) find(slot uint16, seq uint32) int { return q.findFrom(0, slot, seq) }
+func (q *Queue) find(seat uint16, seq uint32) int { return q.findFrom(0, seat, seq) }
 
-// findFrom is find that looks at the given position first and wraps round: who looks for tickets in order of arrival
-// and starts each time behind the last one found reads the queue once.
-func (q *Queue) findFrom(start int, slot uint16, seq uint32) int {
-	if at := q.findIn(start, q.Len(), slot, seq); at >= 0 {
+// findFrom is find that looks at the given position first and wraps round. A caller that looks for tickets in order of
+// arrival, and starts each time behind the last one found, reads the queue once.
+func (q *Queue) findFrom(start int, seat uint16, seq uint32) int {
+	if at := q.findIn(start, q.Len(), seat, seq); at >= 0 {
 		return at
 	}
-	return q.findIn(0, start, slot, seq)
+	return q.findIn(0, start, seat, seq)
 }
 
-func (q *Queue) findIn(from, to int, slot uint16, seq uint32) int {
+func (q *Queue) findIn(from, to int, seat uint16, seq uint32) int {
 	from, to = from*ticketBytes, to*ticketBytes
 	base := 0
 	for _, b := range [...][]byte{q.front, q.middle, q.back} {
 		for at := max(from-base, 0); at < min(to-base, len(b)); at += ticketBytes {
-			if get32(b[at+4:]) == seq && get16(b[at:]) == slot {
+			if get32(b[at+4:]) == seq && get16(b[at:]) == seat {
 				return (base + at) / ticketBytes
 			}
 		}

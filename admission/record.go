@@ -5,8 +5,8 @@ import "errors"
 // RecordVersion is the first byte of every record. A record of another version is not read but replaced.
 const RecordVersion = 1
 
-// ErrDamaged says that bytes are not a record of this version. The caller replaces them with an empty record.
-var ErrDamaged = errors.New("admission: not a record of this version")
+// errDamaged says that bytes are not a record of this version. The caller replaces them with an empty record.
+var errDamaged = errors.New("admission: not a record of this version")
 
 // A Record is the decoded state of one pool key.
 type Record struct {
@@ -14,8 +14,8 @@ type Record struct {
 	Retired bool   // given up by its key: nobody may acquire here until a newer generation takes it
 	Name    []byte // the key's name, for display
 	Limit   uint32 // the limit last asserted
-	// Provisional says that none has been asserted since the record was lost and made anew: Limit is what its workers said
-	// they run, and grows as they come.
+	// Provisional says that no limit has been asserted since the record was lost and made anew. Limit is then what its
+	// workers said they run, and grows as more of them say so.
 	Provisional bool
 
 	GrantSeq  uint64 // counts grants; orders tenants by their last one
@@ -29,11 +29,11 @@ type Record struct {
 	Tenants []Tenant
 	Columns []Column
 	Holders []Holder
-	Holds   []Parked
+	Holds   []HoldGroup
 	Queue   Queue
 
 	bytes []byte   // Decode's copy of what Queue lies in
-	sums  []uint32 // scratch of sound
+	sums  []uint32 // scratch of valid
 }
 
 // A Tenant is one tenant's share of a pool key. Its index in Record.Tenants is stable while anything refers to it.
@@ -42,26 +42,26 @@ type Tenant struct {
 	LastGrant uint64 // GrantSeq at its last grant, or Record.Forgotten when it came, if that was later
 	Inflight  uint32 // permits granted
 	Queued    uint32 // tickets waiting
-	Parked    uint32 // permits on hold that are charged to the tenant
+	OnHold    uint32 // permits on hold that are charged to the tenant
 	Weight    uint32 // >= 1; 0: a free place in the table
 }
 
 // A Column stands for one worker incarnation that has permits or tickets in the record.
 type Column struct {
 	Worker
-	Permits uint32 // granted to it and not yet given back
-	Tickets uint32 // of its requests waiting in the queue
+	Inflight uint32 // granted to it and not yet given back
+	Tickets  uint32 // of its requests waiting in the queue
 }
 
-// A Holder counts the permits one worker holds for one tenant.
+// A Holder counts the permits that one worker's requests hold for one tenant.
 type Holder struct {
-	Slot   uint16
-	Tenant uint16 // index in Record.Tenants
-	Count  uint32
+	Seat     uint16
+	Tenant   uint16 // index in Record.Tenants
+	Inflight uint32
 }
 
-// Parked is a number of permits kept out of use until a time.
-type Parked struct {
+// A HoldGroup is a number of permits that stay on hold until the same time.
+type HoldGroup struct {
 	Until  int64  // monotonic nanoseconds
 	Tenant uint16 // index of the tenant charged, or NoTenant
 	Count  uint32
@@ -75,7 +75,7 @@ const (
 	tenantBytes = 32
 	columnBytes = 18
 	holderBytes = 8
-	parkedBytes = 14
+	holdBytes   = 14
 
 	maxRecordTenants = 1024
 	// idleTenants is how many tenants with nothing running or waiting a record remembers, for their LastGrant.
@@ -84,17 +84,17 @@ const (
 	MaxName = 255
 )
 
-// Used is the number of permits granted and not yet given back.
-func (r *Record) Used() int {
+// Inflight is the number of permits granted and not yet given back.
+func (r *Record) Inflight() int {
 	n := 0
 	for i := range r.Columns {
-		n += int(r.Columns[i].Permits)
+		n += int(r.Columns[i].Inflight)
 	}
 	return n
 }
 
-// Held is the number of permits on hold.
-func (r *Record) Held() int {
+// OnHold is the number of permits on hold.
+func (r *Record) OnHold() int {
 	n := 0
 	for i := range r.Holds {
 		n += int(r.Holds[i].Count)
@@ -107,20 +107,20 @@ func (r *Record) Idle() bool {
 	return len(r.Columns) == 0 && len(r.Holds) == 0 && r.Queue.Len() == 0
 }
 
-// remembers reports whether the record keeps something about its provider that would be missed: an open breaker, a limit
-// lowered not long ago.
+// remembers reports whether the record knows something about its provider that must not be forgotten yet: that the breaker
+// is open, that the limit was lowered not long ago.
 func (r *Record) remembers(now int64) bool {
-	return r.breaker.state != breakerClosed && now < r.breaker.until+int64(maxHold) || r.headroom.cut > 0 && now-r.headroom.last < int64(maxHold)
+	return r.breaker.state != breakerClosed && now < r.breaker.until+int64(MaxHold) || r.headroom.cut > 0 && now-r.headroom.last < int64(MaxHold)
 }
 
-// reset empties the record for op's key and generation, keeping its buffers. The limit is op's even if it doesn't assert
-// one: there is no other. A sync that finds no record has lost one, and finds its limit itself, unless nothing is granted
-// for a while anyhow.
+// reset empties the record for op's key and generation, and keeps its buffers. The limit is op's even if op doesn't assert
+// one: there is no other. A reconcile that finds no record has lost one; unless the record is then quiet for a while, its
+// limit is found by what its workers run.
 func (r *Record) reset(op *Op) {
 	*r = Record{Gen: op.Gen, Name: append(r.Name[:0], clip(op.Name)...), Limit: op.limit(),
 		Tenants: r.Tenants[:0], Columns: r.Columns[:0], Holders: r.Holders[:0], Holds: r.Holds[:0], Queue: r.Queue, bytes: r.bytes, sums: r.sums}
 	r.Queue.load(nil)
-	if r.Provisional = op.Kind == OpSync && op.Settle == 0; r.Provisional {
+	if r.Provisional = op.Kind == OpReconcile && op.QuietTime == 0; r.Provisional {
 		r.Limit = 0
 	}
 }
@@ -128,14 +128,14 @@ func (r *Record) reset(op *Op) {
 // Decode reads a record, reusing r's buffers; r shares no memory with b afterwards. On an error r is undefined.
 func (r *Record) Decode(b []byte) error {
 	r.bytes = append(r.bytes[:0], b...)
-	if !r.load(r.bytes) || !r.soundQueue() {
-		return ErrDamaged
+	if !r.load(r.bytes) || !r.validQueue() {
+		return errDamaged
 	}
 	return nil
 }
 
-// load is Decode without a copy, and without a look at each ticket; soundQueue has that. Most steps touch a ticket or two
-// of a thousand, and check those.
+// load is Decode without a copy and without the check of each ticket, which validQueue makes. Most steps touch one or two
+// tickets of a thousand, and check those.
 func (r *Record) load(b []byte) bool {
 	if len(b) < headBytes || b[0] != RecordVersion || b[1] > 3 || b[3] != 0 {
 		return false
@@ -148,7 +148,7 @@ func (r *Record) load(b []byte) bool {
 	r.LastRelease, r.ReleaseEvery = int64(get64(b[40:])), int64(get64(b[48:]))
 	r.breaker.load(b[56:])
 	r.headroom.load(b[108:])
-	rest := len(b) - headBytes - name - tenants*tenantBytes - columns*columnBytes - holders*holderBytes - holds*parkedBytes
+	rest := len(b) - headBytes - name - tenants*tenantBytes - columns*columnBytes - holders*holderBytes - holds*holdBytes
 	if rest < 0 || rest%ticketBytes != 0 {
 		return false
 	}
@@ -159,7 +159,7 @@ func (r *Record) load(b []byte) bool {
 	b = r.loadHolders(b, holders)
 	b = r.loadHolds(b, holds)
 	r.Queue.load(b)
-	return r.sound()
+	return r.valid()
 }
 
 func (r *Record) loadTenants(b []byte, n int) []byte {
@@ -167,7 +167,7 @@ func (r *Record) loadTenants(b []byte, n int) []byte {
 	for i := range r.Tenants {
 		t := b[:tenantBytes]
 		r.Tenants[i] = Tenant{ID: get64(t), LastGrant: get64(t[8:]), Inflight: get32(t[16:]), Queued: get32(t[20:]),
-			Parked: get32(t[24:]), Weight: get32(t[28:])}
+			OnHold: get32(t[24:]), Weight: get32(t[28:])}
 		b = b[tenantBytes:]
 	}
 	return b
@@ -177,7 +177,7 @@ func (r *Record) loadColumns(b []byte, n int) []byte {
 	r.Columns = sized(r.Columns, n)
 	for i := range r.Columns {
 		c := b[:columnBytes]
-		r.Columns[i] = Column{Worker: Worker{Slot: get16(c), Epoch: get64(c[2:])}, Permits: get32(c[10:]), Tickets: get32(c[14:])}
+		r.Columns[i] = Column{Worker: Worker{Seat: get16(c), Epoch: get64(c[2:])}, Inflight: get32(c[10:]), Tickets: get32(c[14:])}
 		b = b[columnBytes:]
 	}
 	return b
@@ -187,7 +187,7 @@ func (r *Record) loadHolders(b []byte, n int) []byte {
 	r.Holders = sized(r.Holders, n)
 	for i := range r.Holders {
 		h := b[:holderBytes]
-		r.Holders[i] = Holder{Slot: get16(h), Tenant: get16(h[2:]), Count: get32(h[4:])}
+		r.Holders[i] = Holder{Seat: get16(h), Tenant: get16(h[2:]), Inflight: get32(h[4:])}
 		b = b[holderBytes:]
 	}
 	return b
@@ -196,9 +196,9 @@ func (r *Record) loadHolders(b []byte, n int) []byte {
 func (r *Record) loadHolds(b []byte, n int) []byte {
 	r.Holds = sized(r.Holds, n)
 	for i := range r.Holds {
-		p := b[:parkedBytes]
-		r.Holds[i] = Parked{Until: int64(get64(p)), Tenant: get16(p[8:]), Count: get32(p[10:])}
-		b = b[parkedBytes:]
+		h := b[:holdBytes]
+		r.Holds[i] = HoldGroup{Until: int64(get64(h)), Tenant: get16(h[8:]), Count: get32(h[10:])}
+		b = b[holdBytes:]
 	}
 	return b
 }
@@ -251,7 +251,7 @@ func (r *Record) appendTenants(dst []byte) []byte {
 		put64(b[8:], t.LastGrant)
 		put32(b[16:], t.Inflight)
 		put32(b[20:], t.Queued)
-		put32(b[24:], t.Parked)
+		put32(b[24:], t.OnHold)
 		put32(b[28:], t.Weight)
 		at += tenantBytes
 	}
@@ -263,9 +263,9 @@ func (r *Record) appendColumns(dst []byte) []byte {
 	dst = extend(dst, len(r.Columns)*columnBytes)
 	for i := range r.Columns {
 		c, b := &r.Columns[i], dst[at:at+columnBytes]
-		put16(b, c.Slot)
+		put16(b, c.Seat)
 		put64(b[2:], c.Epoch)
-		put32(b[10:], c.Permits)
+		put32(b[10:], c.Inflight)
 		put32(b[14:], c.Tickets)
 		at += columnBytes
 	}
@@ -277,9 +277,9 @@ func (r *Record) appendHolders(dst []byte) []byte {
 	dst = extend(dst, len(r.Holders)*holderBytes)
 	for i := range r.Holders {
 		h, b := &r.Holders[i], dst[at:at+holderBytes]
-		put16(b, h.Slot)
+		put16(b, h.Seat)
 		put16(b[2:], h.Tenant)
-		put32(b[4:], h.Count)
+		put32(b[4:], h.Inflight)
 		at += holderBytes
 	}
 	return dst
@@ -287,13 +287,13 @@ func (r *Record) appendHolders(dst []byte) []byte {
 
 func (r *Record) appendHolds(dst []byte) []byte {
 	at := len(dst)
-	dst = extend(dst, len(r.Holds)*parkedBytes)
+	dst = extend(dst, len(r.Holds)*holdBytes)
 	for i := range r.Holds {
-		p, b := &r.Holds[i], dst[at:at+parkedBytes]
-		put64(b, uint64(p.Until))
-		put16(b[8:], p.Tenant)
-		put32(b[10:], p.Count)
-		at += parkedBytes
+		h, b := &r.Holds[i], dst[at:at+holdBytes]
+		put64(b, uint64(h.Until))
+		put16(b[8:], h.Tenant)
+		put32(b[10:], h.Count)
+		at += holdBytes
 	}
 	return dst
 }

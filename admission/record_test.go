@@ -63,10 +63,7 @@ func abuse(t testing.TB, m *admission.Machine, b []byte) {
 	for kind := admission.OpAcquire; kind <= admission.OpRetire; kind++ {
 		for _, gen := range gens {
 			for slot := range uint16(3) {
-				op := &admission.Op{Kind: kind, Now: 1010 * ms, Gen: gen, Name: "k", Me: admission.Worker{Slot: slot, Epoch: uint64(slot+1) << 32},
-					Limit: 3, Assert: slot == 1, Queue: 4, Fair: true, Budget: admission.Second, Tenant: uint64(slot), Weight: 1, Seq: 2,
-					Running: []admission.Share{{Tenant: 1, Weight: 2, Count: 1}, {Tenant: 2}}, Waiting: []admission.Ticket{{Seq: 2, Tenant: 1, Deadline: 2000 * ms}},
-					Live: admissiontest.Alive(admission.Worker{Slot: 0, Epoch: 1 << 32})}
+				op := &admission.Op{Kind: kind, Target: admission.Target{Now: 1010 * ms, Gen: gen, Name: "k", Me: admission.Worker{Seat: slot, Epoch: uint64(slot+1) << 32}, Limit: 3}, Assert: slot == 1, Queue: 4, Fair: true, Budget: admission.Second, Tenant: uint64(slot), Weight: 1, Seq: 2, Inflight: []admission.TenantInflight{{Tenant: 1, Weight: 2, Inflight: 1}, {Tenant: 2}}, Waiting: []admission.Ticket{{Seq: 2, Tenant: 1, Deadline: 2000 * ms}}, Live: admissiontest.Alive(admission.Worker{Seat: 0, Epoch: 1 << 32})}
 				next, e := m.Step(b, op)
 				if !e.Changed {
 					continue
@@ -80,7 +77,7 @@ func abuse(t testing.TB, m *admission.Machine, b []byte) {
 					}
 				}
 				// A tend reads all of a record, so that no damage lives on.
-				after, f := new(admission.Machine).Step(next, &admission.Op{Kind: admission.OpTend, Now: op.Now, Gen: op.Gen, Name: "k"})
+				after, f := new(admission.Machine).Step(next, &admission.Op{Kind: admission.OpMaintain, Target: admission.Target{Now: op.Now, Gen: op.Gen, Name: "k"}})
 				if f.Changed {
 					next = after
 				}
@@ -90,7 +87,7 @@ func abuse(t testing.TB, m *admission.Machine, b []byte) {
 			}
 		}
 	}
-	m.Look(b, &admission.Op{Gen: 1, Me: admission.Worker{Slot: 1, Epoch: 2 << 32}, Seq: 2})
+	m.Look(b, &admission.Target{Gen: 1, Me: admission.Worker{Seat: 1, Epoch: 2 << 32}}, 2)
 }
 
 // TestDamagedRecord: every truncation and every flipped bit of a record is noticed, or does no harm.
@@ -121,9 +118,9 @@ func TestRecordOfAnotherVersion(t *testing.T) {
 	b := someRecords(t)[0]
 	b[0]++
 	var m admission.Machine
-	next, e := m.Step(b, &admission.Op{Kind: admission.OpAcquire, Now: ms, Me: admission.Worker{Epoch: 1}, Seq: 1, Limit: 2, Assert: true, Weight: 1})
+	next, e := m.Step(b, &admission.Op{Kind: admission.OpAcquire, Target: admission.Target{Now: ms, Me: admission.Worker{Epoch: 1}, Limit: 2}, Seq: 1, Assert: true, Weight: 1})
 	var r admission.Record
-	if !e.Replaced || e.Verdict != admission.VerdictGranted || e.Gen != 0 || r.Decode(next) != nil || r.Used() != 1 {
+	if !e.Replaced || e.Verdict != admission.VerdictGranted || e.Gen != 0 || r.Decode(next) != nil || r.Inflight() != 1 {
 		t.Fatalf("%+v", e)
 	}
 }
@@ -134,7 +131,7 @@ func TestLostRecord(t *testing.T) {
 	var m admission.Machine
 	var state []byte
 	sync := func(slot uint16, runs, waits, limit int) *admission.Effect {
-		op := &admission.Op{Kind: admission.OpSync, Now: ms, Me: admission.Worker{Slot: slot, Epoch: 1}, Limit: limit, Running: []admission.Share{{Weight: 1, Count: uint32(runs)}}}
+		op := &admission.Op{Kind: admission.OpReconcile, Target: admission.Target{Now: ms, Me: admission.Worker{Seat: slot, Epoch: 1}, Limit: limit}, Inflight: []admission.TenantInflight{{Weight: 1, Inflight: uint32(runs)}}}
 		for i := range waits {
 			op.Waiting = append(op.Waiting, admission.Ticket{Seq: uint32(i + 1), Deadline: 100 * ms})
 		}
@@ -152,17 +149,17 @@ func TestLostRecord(t *testing.T) {
 		t.Errorf("nobody runs: %+v", e)
 	}
 	state = nil
-	if e := sync(0, 2, 2, 5); len(e.Grants) != 0 || e.Used != 2 || e.Queued != 2 {
+	if e := sync(0, 2, 2, 5); len(e.Grants) != 0 || e.Inflight != 2 || e.Queued != 2 {
 		t.Errorf("two run: %+v", e)
 	}
-	if e := sync(1, 1, 0, 5); len(e.Grants) != 0 || e.Used != 3 || e.Queued != 2 {
+	if e := sync(1, 1, 0, 5); len(e.Grants) != 0 || e.Inflight != 3 || e.Queued != 2 {
 		t.Errorf("a third one runs: %+v", e)
 	}
-	if e := sync(1, 0, 0, 5); len(e.Grants) != 1 || e.Used != 3 {
+	if e := sync(1, 0, 0, 5); len(e.Grants) != 1 || e.Inflight != 3 {
 		t.Errorf("the third one ends: %+v", e)
 	}
-	_, e := m.Step(state, &admission.Op{Kind: admission.OpAcquire, Now: ms, Me: admission.Worker{Slot: 1, Epoch: 1}, Limit: 5, Assert: true, Weight: 1, Seq: 9})
-	if e.Verdict != admission.VerdictGranted || len(e.Grants) != 1 || e.Used != 5 {
+	_, e := m.Step(state, &admission.Op{Kind: admission.OpAcquire, Target: admission.Target{Now: ms, Me: admission.Worker{Seat: 1, Epoch: 1}, Limit: 5}, Assert: true, Weight: 1, Seq: 9})
+	if e.Verdict != admission.VerdictGranted || len(e.Grants) != 1 || e.Inflight != 5 {
 		t.Errorf("the limit is asserted: %+v", e)
 	}
 }
@@ -171,7 +168,7 @@ func TestLostRecord(t *testing.T) {
 func TestNamesAreClipped(t *testing.T) {
 	var m admission.Machine
 	long := strings.Repeat("n", 300)
-	next, _ := m.Step(nil, &admission.Op{Kind: admission.OpTend, Name: long, Limit: 1})
+	next, _ := m.Step(nil, &admission.Op{Kind: admission.OpMaintain, Target: admission.Target{Name: long, Limit: 1}})
 	var r admission.Record
 	if err := r.Decode(next); err != nil || string(r.Name) != long[:admission.MaxName] {
 		t.Fatalf("%v, name of %d bytes", err, len(r.Name))
@@ -191,8 +188,7 @@ func TestCase_O14_BigNumbers(t *testing.T) {
 	for _, limit := range []int{1, admission.MaxLimit, 1 << 31, 1<<32 + 1, huge} {
 		for _, queue := range []int{1, 1<<31 - 1, 1 << 32, huge} {
 			var m admission.Machine
-			op := &admission.Op{Kind: admission.OpAcquire, Now: 1 << 62, Me: admission.Worker{Epoch: 1}, Seq: 1, Limit: limit, Assert: true,
-				Queue: queue, Fair: true, Budget: admission.Duration(huge), Weight: 1 << 31, Tenant: 1}
+			op := &admission.Op{Kind: admission.OpAcquire, Target: admission.Target{Now: 1 << 62, Me: admission.Worker{Epoch: 1}, Limit: limit}, Seq: 1, Assert: true, Queue: queue, Fair: true, Budget: admission.Duration(huge), Weight: 1 << 31, Tenant: 1}
 			next, e := m.Step(nil, op)
 			if e.Verdict != admission.VerdictGranted || len(next) > 200 {
 				t.Fatalf("limit %d queue %d: %+v, %d bytes", limit, queue, e, len(next))
@@ -218,7 +214,7 @@ func TestTenantTableIsBounded(t *testing.T) {
 	var m admission.Machine
 	var state []byte
 	seq := uint32(0)
-	me := admission.Worker{Slot: 3, Epoch: 1 << 32}
+	me := admission.Worker{Seat: 3, Epoch: 1 << 32}
 	step := func(op *admission.Op) *admission.Effect {
 		op.Now, op.Me, op.Limit, op.Queue, op.Fair = 1000*ms, me, 4000, 10, true
 		next, e := m.Step(state, op)
@@ -240,12 +236,12 @@ func TestTenantTableIsBounded(t *testing.T) {
 			t.Fatalf("tenant %d: %+v", tenant, e)
 		}
 	}
-	if r := decode(); len(r.Tenants) != 1024 || r.Used() != tenants || r.Tenants[1023].Inflight != tenants-1023 {
-		t.Fatalf("%d tenants, %d used", len(r.Tenants), r.Used())
+	if r := decode(); len(r.Tenants) != 1024 || r.Inflight() != tenants || r.Tenants[1023].Inflight != tenants-1023 {
+		t.Fatalf("%d tenants, %d used", len(r.Tenants), r.Inflight())
 	}
 	// Early tenants leave, so that there is room; late ones get entries of their own while they are counted as shared.
 	for tenant := range uint64(200) {
-		step(&admission.Op{Kind: admission.OpRelease, Tenant: tenant + 1, Expect: true})
+		step(&admission.Op{Kind: admission.OpRelease, Target: admission.Target{Expect: true}, Tenant: tenant + 1})
 	}
 	running := map[uint64]uint32{}
 	for tenant := uint64(201); tenant <= tenants; tenant++ {
@@ -253,29 +249,29 @@ func TestTenantTableIsBounded(t *testing.T) {
 	}
 	for tenant := uint64(1400); tenant <= 1500; tenant++ {
 		seq++
-		step(&admission.Op{Kind: admission.OpAcquire, Tenant: tenant, Weight: 1, Seq: seq, Expect: true})
+		step(&admission.Op{Kind: admission.OpAcquire, Target: admission.Target{Expect: true}, Tenant: tenant, Weight: 1, Seq: seq})
 		running[tenant]++
 	}
-	if r := decode(); r.Used() != tenants-200+101 {
-		t.Fatalf("%d used", r.Used())
+	if r := decode(); r.Inflight() != tenants-200+101 {
+		t.Fatalf("%d used", r.Inflight())
 	}
-	shares := []admission.Share{}
+	shares := []admission.TenantInflight{}
 	for tenant := uint64(201); tenant <= tenants; tenant++ {
-		shares = append(shares, admission.Share{Tenant: tenant, Weight: 1, Count: running[tenant]})
+		shares = append(shares, admission.TenantInflight{Tenant: tenant, Weight: 1, Inflight: running[tenant]})
 	}
-	step(&admission.Op{Kind: admission.OpSync, Running: shares})
-	if r := decode(); r.Used() != tenants-200+101 {
-		t.Fatalf("%d used after a sync", r.Used())
+	step(&admission.Op{Kind: admission.OpReconcile, Inflight: shares})
+	if r := decode(); r.Inflight() != tenants-200+101 {
+		t.Fatalf("%d used after a sync", r.Inflight())
 	}
-	step(&admission.Op{Kind: admission.OpSync, Running: shares})
+	step(&admission.Op{Kind: admission.OpReconcile, Inflight: shares})
 	for _, s := range shares {
-		for range s.Count {
-			step(&admission.Op{Kind: admission.OpRelease, Tenant: s.Tenant, Expect: true})
+		for range s.Inflight {
+			step(&admission.Op{Kind: admission.OpRelease, Target: admission.Target{Expect: true}, Tenant: s.Tenant})
 		}
 	}
-	step(&admission.Op{Kind: admission.OpSync})
-	if r := decode(); r.Used() != 0 || !r.Idle() || len(r.Tenants) > 1024 {
-		t.Fatalf("%d used, %d tenants in the end", r.Used(), len(r.Tenants))
+	step(&admission.Op{Kind: admission.OpReconcile})
+	if r := decode(); r.Inflight() != 0 || !r.Idle() || len(r.Tenants) > 1024 {
+		t.Fatalf("%d used, %d tenants in the end", r.Inflight(), len(r.Tenants))
 	}
 	idle := 0
 	for _, tenant := range decode().Tenants {
@@ -331,7 +327,7 @@ func comeAndGo(tenants uint64, rounds int, mutate func([]byte) []byte) (why stri
 	running := uint64(0)
 	step := func(op *admission.Op) {
 		now += ms
-		op.Now, op.Me, op.Limit, op.Queue, op.Fair, op.Weight = now, admission.Worker{Slot: 0, Epoch: 1 << 32}, 1, 4096, true, 1
+		op.Now, op.Me, op.Limit, op.Queue, op.Fair, op.Weight = now, admission.Worker{Seat: 0, Epoch: 1 << 32}, 1, 4096, true, 1
 		next, e := m.Step(mutate(state), op)
 		if err := watch.Step(state, op, next, e); err != nil {
 			for line := range strings.Lines(err.Error()) {

@@ -1,61 +1,50 @@
 package admission
 
-// maxProviderHold is how long a provider's Retry-After can hold a permit, whatever it says.
-const maxProviderHold = 10 * Minute
-
-// ParseRetryAfter reads a Retry-After header: whole seconds, or a date in HTTP's preferred form, to be compared with the
-// wall clock in seconds since 1970. Nothing, nonsense, negative numbers and past dates are 0; more than ten minutes are ten
-// minutes.
-func ParseRetryAfter(value string, wall int64) Duration {
-	value = trim(value, " \t")
-	if value == "" {
-		return 0
-	}
-	if isDigit(value[0]) {
-		seconds := 0
-		for i := range len(value) {
-			if !isDigit(value[i]) {
-				return 0
-			}
-			seconds = min(seconds*10+int(value[i]-'0'), int(maxProviderHold/Second))
+// noteRelease feeds the estimate behind retry-after: an exponentially weighted mean (1/8) of the time between releases.
+// A worker reads its clock before its step, so a step may be a little older than the one before it. That counts as no
+// time between them.
+func (r *Record) noteRelease(now int64) {
+	since := max(now-r.LastRelease, 0)
+	if r.LastRelease > 0 {
+		if r.ReleaseEvery == 0 {
+			r.ReleaseEvery = since
 		}
-		return Duration(seconds) * Second
+		r.ReleaseEvery += (since - r.ReleaseEvery) / 8
 	}
-	at, ok := parseHTTPDate(value)
-	if !ok || at <= wall {
-		return 0
-	}
-	return min(Duration(min(at-wall, int64(maxProviderHold/Second)))*Second, maxProviderHold)
+	r.LastRelease = max(r.LastRelease, now)
 }
 
-// parseHTTPDate reads RFC 9110's IMF-fixdate, e.g. "Sun, 06 Nov 1994 08:49:37 GMT", into seconds since 1970.
-func parseHTTPDate(s string) (seconds int64, ok bool) {
-	const form = "Sun, 06 Nov 1994 08:49:37 GMT"
-	if len(s) != len(form) || s[3:5] != ", " || s[7] != ' ' || s[11] != ' ' || s[16] != ' ' || s[19] != ':' || s[22] != ':' || s[25:] != " GMT" {
-		return 0, false
+// The bounds of retry-after in seconds.
+const (
+	minRetryAfter = 1
+	maxRetryAfter = 60
+)
+
+// retryAfter estimates in whole seconds when a request that comes now would find a permit: after as many releases as
+// requests wait, and one more. If the last release is longer ago than the mean, that time counts instead of the mean.
+func (r *Record) retryAfter(now int64) int {
+	if r.Limit == 0 {
+		return maxRetryAfter
 	}
-	month := indexOf("JanFebMarAprMayJunJulAugSepOctNovDec", s[8:11])
-	day, hour, minute, second := twoDigits(s[5:]), twoDigits(s[17:]), twoDigits(s[20:]), twoDigits(s[23:])
-	year := twoDigits(s[12:])*100 + twoDigits(s[14:])
-	if month%3 != 0 || day < 1 || day > 31 || hour < 0 || hour > 23 || minute < 0 || minute > 59 || second < 0 || second > 60 || year < 1970 {
-		return 0, false
+	if r.breaker.state != breakerClosed {
+		wait := r.breaker.until - now
+		if r.Inflight()+r.OnHold() >= int(r.Limit) { // the probe will need a permit
+			wait = max(wait, r.firstHoldEnd()-now)
+		}
+		return boundedSeconds(wait)
 	}
-	return ((daysBefore(year, month/3+1)+int64(day)-1)*24+int64(hour))*3600 + int64(minute)*60 + int64(second), true
+	wait := r.ReleaseEvery
+	if r.LastRelease > 0 {
+		wait = max(wait, now-r.LastRelease)
+	}
+	wait = min(wait, maxRetryAfter*int64(Second)) * int64(1+r.Queue.Len())
+	if end := r.firstHoldEnd(); end > 0 && (r.Inflight() == 0 || wait == 0) {
+		wait = end - now
+	}
+	return boundedSeconds(wait)
 }
 
-// twoDigits is the value of two decimal digits, or something below every field's least.
-func twoDigits(s string) int {
-	if !isDigit(s[0]) || !isDigit(s[1]) {
-		return -1000
-	}
-	return int(s[0]-'0')*10 + int(s[1]-'0')
-}
-
-// daysBefore is the number of days from 1970-01-01 to the first of a month. The year is counted from March, so that its
-// last day is a leap year's.
-func daysBefore(year, month int) int64 {
-	if month < 3 {
-		year, month = year-1, month+12
-	}
-	return int64(365*year + year/4 - year/100 + year/400 + (153*(month-3)+2)/5 - 719468)
+// boundedSeconds rounds nanoseconds up to whole seconds within retry-after's bounds.
+func boundedSeconds(wait int64) int {
+	return int(min(max((wait+int64(Second)-1)/int64(Second), minRetryAfter), maxRetryAfter))
 }

@@ -150,11 +150,11 @@ func (p *pool) String() string {
 	if r.Decode(p.record) == nil {
 		s = fmt.Sprintf("limit %d columns", r.Limit)
 		for _, c := range r.Columns {
-			s += fmt.Sprintf(" %d/%d:%d+%d", c.Slot, c.Epoch>>32, c.Permits, c.Tickets)
+			s += fmt.Sprintf(" %d/%d:%d+%d", c.Seat, c.Epoch>>32, c.Inflight, c.Tickets)
 		}
 		s += " queue"
 		for i := range r.Queue.Len() {
-			s += fmt.Sprintf(" %d/%d", r.Queue.At(i).Slot, r.Queue.At(i).Seq)
+			s += fmt.Sprintf(" %d/%d", r.Queue.At(i).Seat, r.Queue.At(i).Seq)
 		}
 	}
 	s += "; requests"
@@ -163,7 +163,7 @@ func (p *pool) String() string {
 	}
 	s += fmt.Sprintf("; messages %v dead %v", p.messages, p.dead)
 	for _, w := range p.workers {
-		s += fmt.Sprintf(" worker{%d/%d crashed %v dirty %v ops", w.Slot, w.Epoch>>32, w.crashed, w.dirty)
+		s += fmt.Sprintf(" worker{%d/%d crashed %v dirty %v ops", w.Seat, w.Epoch>>32, w.crashed, w.dirty)
 		for _, f := range w.stack {
 			s += fmt.Sprintf(" %s(%d):%d", kindNames[f.kind], f.request, f.next)
 		}
@@ -206,15 +206,15 @@ func (p *pool) key(b []byte) []byte {
 	b = putBytes(b, p.record)
 	b = put(b, bit(p.late), uint64(p.limit), uint64(p.crashes), uint64(p.losses), uint64(p.falseDeaths), uint64(p.exhaustions), uint64(p.raises), p.claims, uint64(p.reaped))
 	for _, d := range p.dead {
-		b = put(b, uint64(d.Slot), d.Epoch)
+		b = put(b, uint64(d.Seat), d.Epoch)
 	}
 	for i := range p.workers {
 		w := &p.workers[i]
-		b = put(b, uint64(w.Slot), w.Epoch, bit(w.born), bit(w.crashed), bit(w.dirty), uint64(len(w.swept)), uint64(len(w.stack)))
+		b = put(b, uint64(w.Seat), w.Epoch, bit(w.born), bit(w.crashed), bit(w.dirty), uint64(len(w.swept)), uint64(len(w.stack)))
 		for _, f := range w.stack {
 			b = put(b, uint64(f.kind), uint64(f.request), uint64(f.next), bit(f.late), uint64(f.limit))
 			for _, l := range f.living {
-				b = put(b, uint64(l.Slot), l.Epoch)
+				b = put(b, uint64(l.Seat), l.Epoch)
 			}
 			if f.next != callGet { // what was read matters only while it is still what is stored, or if nobody compares
 				current := f.version == p.version
@@ -225,7 +225,7 @@ func (p *pool) key(b []byte) []byte {
 			}
 		}
 		for _, g := range w.tell {
-			b = put(b, 1, uint64(g.Slot), g.Epoch, uint64(g.Seq))
+			b = put(b, 1, uint64(g.Seat), g.Epoch, uint64(g.Seq))
 		}
 		b = put(b, 0)
 	}
@@ -233,7 +233,7 @@ func (p *pool) key(b []byte) []byte {
 		b = put(b, uint64(r.now), bit(r.missed))
 	}
 	for _, m := range p.messages {
-		b = put(b, uint64(m.Slot), m.Epoch, uint64(m.Seq))
+		b = put(b, uint64(m.Seat), m.Epoch, uint64(m.Seq))
 	}
 	return b
 }
@@ -255,7 +255,7 @@ func (p *pool) actions(acts []action) []action {
 		if i > 0 && p.messages[i] == p.messages[i-1] {
 			continue
 		}
-		if w := p.owner(p.messages[i].Slot); w >= 0 && len(p.workers[w].stack)+len(p.workers[w].tell) == 0 {
+		if w := p.owner(p.messages[i].Seat); w >= 0 && len(p.workers[w].stack)+len(p.workers[w].tell) == 0 {
 			acts = append(acts, action{actDeliver, 0, uint8(i)})
 		}
 		if p.losses > 0 {
@@ -272,7 +272,7 @@ func (p *pool) actions(acts []action) []action {
 func (p *pool) owner(slot uint16) int {
 	at := -1
 	for i := range p.workers {
-		if w := &p.workers[i]; w.born && !w.crashed && w.Slot == slot && (at < 0 || w.Epoch > p.workers[at].Epoch) {
+		if w := &p.workers[i]; w.born && !w.crashed && w.Seat == slot && (at < 0 || w.Epoch > p.workers[at].Epoch) {
 			at = i
 		}
 	}
@@ -347,7 +347,7 @@ func (p *pool) workerActions(acts []action, i int) []action {
 // seated says whether a worker has its seat: nobody later has its slot.
 func (p *pool) seated(w admission.Worker) bool {
 	for i := range p.workers {
-		if o := &p.workers[i]; o.born && o.Slot == w.Slot && o.Epoch > w.Epoch {
+		if o := &p.workers[i]; o.born && o.Seat == w.Seat && o.Epoch > w.Epoch {
 			return false
 		}
 	}
@@ -432,12 +432,12 @@ func (p *pool) do(a action) error {
 		p.messages = slices.Delete(p.messages, int(a.what), int(a.what)+1)
 	case actSync:
 		w.dirty = false
-		p.call(i, admission.OpSync, 0)
+		p.call(i, admission.OpReconcile, 0)
 	case actExpire:
 		p.call(i, admission.OpExpire, 0)
 	case actTend:
 		w.swept = slices.Clone(p.dead)
-		p.call(i, admission.OpTend, 0)
+		p.call(i, admission.OpMaintain, 0)
 	case actBeat:
 		p.beat(i)
 	case actDeclare:
@@ -450,7 +450,7 @@ func (p *pool) do(a action) error {
 	case actRaise:
 		p.raises--
 		p.limit = p.raise
-		p.call(i, admission.OpTend, 1)
+		p.call(i, admission.OpMaintain, 1)
 	case actBirth:
 		p.birth(i)
 	}
@@ -488,7 +488,7 @@ func (p *pool) beat(i int) {
 	}
 	w.Epoch = p.claim(i)
 	if !mine {
-		w.Slot = uint16(len(p.workers) + i)
+		w.Seat = uint16(len(p.workers) + i)
 	}
 	w.dirty = w.dirty || p.involved(i) && p.mutated != mutantNoReassert
 }
@@ -510,7 +510,7 @@ func (p *pool) countReaped(before []byte) {
 	for _, c := range was.Columns {
 		gone := !slices.ContainsFunc(is.Columns, func(d admission.Column) bool { return d.Worker == c.Worker })
 		if gone && !p.workers[p.claimed[c.Epoch>>32-1]].crashed {
-			p.reaped += int(c.Permits)
+			p.reaped += int(c.Inflight)
 		}
 	}
 }
@@ -537,9 +537,9 @@ func (p *pool) birth(i int) {
 	w := &p.workers[i]
 	w.born, w.Epoch = true, p.claim(i)
 	if p.reuse {
-		w.Slot = p.workers[0].Slot
+		w.Seat = p.workers[0].Seat
 		p.dead = slices.DeleteFunc(p.dead, func(d admission.Worker) bool { return d == p.workers[0].Worker })
-		p.call(i, admission.OpTend, 0)
+		p.call(i, admission.OpMaintain, 0)
 	}
 }
 
@@ -557,8 +557,7 @@ func (p *pool) living() (living []admission.Worker) {
 // op makes the operation of a frame, from what the worker knows now.
 func (p *pool) op(i int, f *frame) *admission.Op {
 	w, r := &p.workers[i], &p.requests[f.request]
-	op := &admission.Op{Kind: f.kind, Now: timeWhen(f.late), Me: w.Worker, Expect: p.involved(i), Limit: f.limit, Queue: p.queue, Fair: p.fair,
-		Tenant: r.tenant, Weight: 1, Seq: uint32(f.request + 1)}
+	op := &admission.Op{Kind: f.kind, Target: admission.Target{Now: timeWhen(f.late), Me: w.Worker, Expect: p.involved(i), Limit: f.limit}, Queue: p.queue, Fair: p.fair, Tenant: r.tenant, Weight: 1, Seq: uint32(f.request + 1)}
 	switch f.kind {
 	case admission.OpAcquire:
 		if op.Assert, op.Budget = true, longBudget; r.short {
@@ -566,23 +565,23 @@ func (p *pool) op(i int, f *frame) *admission.Op {
 		}
 	case admission.OpRelease, admission.OpCancel:
 		op.Expect = true
-	case admission.OpSync:
+	case admission.OpReconcile:
 		for k, q := range p.requests {
 			if q.worker != i || q.now != phaseRunning && q.now != phaseWaiting {
 				continue
 			}
-			share := slices.IndexFunc(op.Running, func(s admission.Share) bool { return s.Tenant == q.tenant })
+			share := slices.IndexFunc(op.Inflight, func(s admission.TenantInflight) bool { return s.Tenant == q.tenant })
 			if share < 0 {
-				share = len(op.Running)
-				op.Running = append(op.Running, admission.Share{Tenant: q.tenant, Weight: 1})
+				share = len(op.Inflight)
+				op.Inflight = append(op.Inflight, admission.TenantInflight{Tenant: q.tenant, Weight: 1})
 			}
 			if q.now == phaseRunning {
-				op.Running[share].Count++
+				op.Inflight[share].Inflight++
 				continue
 			}
 			op.Waiting = append(op.Waiting, admission.Ticket{Tenant: uint16(share), Seq: uint32(k + 1), Deadline: p.deadline(k)})
 		}
-	case admission.OpTend:
+	case admission.OpMaintain:
 		op.Expect, op.Assert, op.Live = false, f.request == 1, admissiontest.Alive(f.living...)
 	}
 	return op
@@ -606,7 +605,7 @@ func (p *pool) step(i int) error {
 		return p.check()
 	case callGet:
 		f.next, f.record, f.version = callSet, p.record, p.version
-		if f.kind == admission.OpTend {
+		if f.kind == admission.OpMaintain {
 			f.next = callTable
 		}
 		if p.mutated == mutantTellFirst {
@@ -656,9 +655,9 @@ func (p *pool) mutatedStep(record []byte, op *admission.Op) ([]byte, *admission.
 			next, e := p.m.Step(r.Append(nil), op)
 			if e.Changed && r.Decode(next) == nil {
 				r.Limit = limit
-				if r.Queue.Len() > 0 && r.Used() < int(limit) && (op.Kind == admission.OpRelease || e.Verdict == admission.VerdictGranted) {
+				if r.Queue.Len() > 0 && r.Inflight() < int(limit) && (op.Kind == admission.OpRelease || e.Verdict == admission.VerdictGranted) {
 					t := r.Queue.At(0)
-					e.Grants = append(e.Grants, admission.Grant{Worker: r.Columns[slices.IndexFunc(r.Columns, func(c admission.Column) bool { return c.Slot == t.Slot })].Worker, Seq: t.Seq})
+					e.Grants = append(e.Grants, admission.Grant{Worker: r.Columns[slices.IndexFunc(r.Columns, func(c admission.Column) bool { return c.Seat == t.Seat })].Worker, Seq: t.Seq})
 				}
 				return r.Append(nil), e, nil
 			}
@@ -687,7 +686,7 @@ func forgetEpochs(record []byte, op *admission.Op) []byte {
 		return record
 	}
 	for i := range r.Columns {
-		if c := &r.Columns[i]; c.Slot == op.Me.Slot && c.Epoch > op.Me.Epoch {
+		if c := &r.Columns[i]; c.Seat == op.Me.Seat && c.Epoch > op.Me.Epoch {
 			c.Epoch = 1
 		}
 	}
@@ -709,9 +708,9 @@ func (p *pool) fenced(i int, f *frame) {
 	}
 	switch f.kind {
 	case admission.OpAcquire:
-		w.stack = append(w.stack, frame{kind: admission.OpSync, late: f.late, limit: f.limit})
+		w.stack = append(w.stack, frame{kind: admission.OpReconcile, late: f.late, limit: f.limit})
 	default:
-		*f = frame{kind: admission.OpSync, late: f.late, limit: f.limit}
+		*f = frame{kind: admission.OpReconcile, late: f.late, limit: f.limit}
 	}
 }
 
@@ -722,7 +721,7 @@ func (p *pool) giveUp(i int) {
 		switch f.kind {
 		case admission.OpAcquire:
 			p.requests[f.request].now = phaseDone // on_error decides; it holds nothing
-		case admission.OpTend:
+		case admission.OpMaintain:
 			w.swept = nil
 		default:
 			w.dirty = true
@@ -743,15 +742,15 @@ func (p *pool) finishOp(i int, kind admission.OpKind, request int, e *admission.
 		default:
 			p.requests[request].now = phaseDone
 		}
-	case admission.OpSync:
-		for _, seq := range e.Mine {
+	case admission.OpReconcile:
+		for _, seq := range e.Unseen {
 			if err := p.granted(i, seq); err != nil {
 				return err
 			}
 		}
 	case admission.OpExpire:
 		return p.expired(i, e)
-	case admission.OpTend:
+	case admission.OpMaintain:
 		if e.Reaped > 0 && p.mutated == mutantNoReaper {
 			return errors.New("no reaper")
 		}
@@ -760,7 +759,7 @@ func (p *pool) finishOp(i int, kind admission.OpKind, request int, e *admission.
 }
 
 func (p *pool) expired(i int, e *admission.Effect) error {
-	over := slices.Clone(e.Mine)
+	over := slices.Clone(e.Expired)
 	for _, seq := range over {
 		if r := &p.requests[seq-1]; r.now == phaseWaiting && p.mutated != mutantGrantExpired {
 			r.now = phaseDone
@@ -788,7 +787,7 @@ func (p *pool) granted(i int, seq uint32) error {
 func (p *pool) send(g admission.Grant) {
 	p.messages = append(p.messages, g)
 	slices.SortFunc(p.messages, func(a, b admission.Grant) int {
-		return int(a.Slot)*100 + int(a.Seq) - int(b.Slot)*100 - int(b.Seq)
+		return int(a.Seat)*100 + int(a.Seq) - int(b.Seat)*100 - int(b.Seq)
 	})
 }
 
@@ -796,7 +795,7 @@ func (p *pool) send(g admission.Grant) {
 func (p *pool) deliver(m int) error {
 	g := p.messages[m]
 	p.messages = slices.Delete(p.messages, m, m+1)
-	i := p.owner(g.Slot)
+	i := p.owner(g.Seat)
 	w := &p.workers[i]
 	if w.Epoch != g.Epoch || p.requests[g.Seq-1].now != phaseWaiting {
 		return p.check()
@@ -807,7 +806,7 @@ func (p *pool) deliver(m int) error {
 		}
 		return p.check()
 	}
-	standing, _ := p.m.Look(p.record, &admission.Op{Me: w.Worker, Seq: g.Seq})
+	standing, _ := p.m.Look(p.record, &admission.Target{Me: w.Worker}, g.Seq)
 	switch {
 	case standing == admission.StandingGranted:
 		if err := p.granted(i, g.Seq); err != nil {
@@ -817,9 +816,9 @@ func (p *pool) deliver(m int) error {
 		if p.mustBeat(i) {
 			p.beat(i)
 		}
-		p.call(i, admission.OpSync, 0)
+		p.call(i, admission.OpReconcile, 0)
 	case p.mutated == mutantWakeOnly:
-		p.call(i, admission.OpTend, 0)
+		p.call(i, admission.OpMaintain, 0)
 	}
 	return p.check()
 }
@@ -945,14 +944,14 @@ func (p *pool) truthful() error {
 		}
 		c := admission.Column{Worker: w.Worker}
 		for _, have := range r.Columns {
-			if have.Slot == w.Slot {
+			if have.Seat == w.Seat {
 				c = have
 			}
 		}
-		if want := (admission.Column{Worker: w.Worker, Permits: uint32(run), Tickets: uint32(wait)}); c != want {
+		if want := (admission.Column{Worker: w.Worker, Inflight: uint32(run), Tickets: uint32(wait)}); c != want {
 			return fmt.Errorf("I3: column %+v, the truth is %+v", c, want)
 		}
-		r.Columns = slices.DeleteFunc(r.Columns, func(c admission.Column) bool { return c.Slot == w.Slot })
+		r.Columns = slices.DeleteFunc(r.Columns, func(c admission.Column) bool { return c.Seat == w.Seat })
 	}
 	if !alive {
 		return nil // nobody is there to look after anything; the next worker will
@@ -971,8 +970,8 @@ func (p *pool) waitsInVain() error {
 	for i := range r.Queue.Len() {
 		if t := r.Queue.At(i); t.Deadline <= p.time() {
 			return fmt.Errorf("I7: %+v waits at %d", t, p.time())
-		} else if r.Used() < int(r.Limit) {
-			return fmt.Errorf("I4: %+v waits, and %d of %d permits are used", t, r.Used(), r.Limit)
+		} else if r.Inflight() < int(r.Limit) {
+			return fmt.Errorf("I4: %+v waits, and %d of %d permits are used", t, r.Inflight(), r.Limit)
 		}
 	}
 	return nil
@@ -998,7 +997,7 @@ func newPool(limit, queue int, f faults, requests ...request) *pool {
 	for _, r := range requests {
 		for len(p.workers) <= r.worker {
 			i := len(p.workers)
-			p.workers = append(p.workers, shell{Worker: admission.Worker{Slot: uint16(i), Epoch: p.claim(i)}, born: true})
+			p.workers = append(p.workers, shell{Worker: admission.Worker{Seat: uint16(i), Epoch: p.claim(i)}, born: true})
 		}
 	}
 	return p
@@ -1020,7 +1019,7 @@ func poolScopes() []scope {
 	reuse := func(p *pool) {
 		p.reuse = true
 		last := &p.workers[len(p.workers)-1]
-		last.born, last.Slot = false, p.workers[0].Slot
+		last.born, last.Seat = false, p.workers[0].Seat
 	}
 	return []scope{
 		{name: "limit 1, 2 workers, 4 tickets", states: 30611, start: func() system { return newPool(1, 4, faults{}, a, b, a, b) }},

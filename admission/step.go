@@ -1,128 +1,15 @@
 package admission
 
-// A Worker is one incarnation of an Envoy worker's plugin: a place in the worker table and who is in it.
-type Worker struct {
-	Slot  uint16
-	Epoch uint64 // never 0; a slot's later epochs are newer, see WorkerTable.Claim
-}
-
-// An OpKind is the kind of an operation on a record.
-type OpKind uint8
-
-// The operations.
-const (
-	OpAcquire OpKind = iota // ask for a permit: granted, waiting or rejected
-	OpRelease               // give one back
-	OpCancel                // withdraw a ticket; if it has been granted meanwhile, give the permit back
-	OpExpire                // withdraw the worker's own tickets whose wait is over
-	OpSync                  // make the worker's column equal to its truth
-	OpTend                  // assert the limit, reap dead workers
-	OpReport                // tell how the breaker's probe ends before it has ended
-	OpRetire                // give the record up, if idle, so that another key can have its slot
-)
-
-// An Op is one operation. Kind, Now, Gen, Name, Me and Limit are always needed; the rest as noted. An operation changes
-// none of it.
-type Op struct {
-	Kind OpKind
-	Now  int64  // monotonic nanoseconds
-	Gen  uint32 // the directory generation of the key
-	Name string // the key's name
-	Me   Worker
-
-	// Expect says that the worker has permits or tickets here, so that its column must be there. If it is not, the
-	// worker has been declared dead, and the verdict is VerdictFenced: the caller syncs and tries again.
-	Expect bool
-
-	Tenant uint64 // acquire, release, cancel: the tenant's id; 0 if the pool isn't fair by tenant
-	Weight uint32 // acquire: the tenant's weight, >= 1
-	Seq    uint32 // acquire, cancel, release, report: the ticket's number, not 0, unique within the worker incarnation
-
-	Limit  int      // the limit of a record that is made by this operation
-	Assert bool     // acquire, sync, tend: Limit is the limit of one that is there, too
-	Queue  int      // acquire: how many may wait
-	Fair   bool     // acquire: a tenant may take its share of the queue only
-	Budget Duration // acquire: how long to wait at most; <= 0: not at all
-
-	// Settle is how long a record that is made in place of a lost one grants nothing: by then every worker has counted
-	// anew what it holds.
-	Settle Duration
-
-	Pool *Pool // what is configured of holds, breaker and headroom; nil: nothing
-
-	Outcome    Outcome  // release, report: how the request ended
-	BreakerGen uint32   // release: Effect.BreakerGen at its grant
-	Pushback   bool     // release: the provider's answer was a 429
-	RetryAfter Duration // release: what the provider said about coming back; 0: nothing
-
-	Running []Share      // sync: the permits the worker holds, by tenant
-	Waiting []Ticket     // sync: the worker's tickets, oldest first; Tenant is the index in Running
-	Probe   uint32       // sync: the ticket of the stream that the worker runs as the breaker's probe; 0: none
-	Live    *WorkerTable // sync, tend: reap the columns of workers that this table calls dead
-}
-
-// A Share is what a worker holds for one tenant.
-type Share struct {
-	Tenant uint64
-	Weight uint32
-	Count  uint32
-}
-
-// A Verdict is what became of an operation.
-type Verdict uint8
-
-// The verdicts. Those from VerdictStale on leave the record as it was.
-const (
-	VerdictDone    Verdict = iota // release, cancel of a waiting ticket, expire, sync, tend, retire: carried out
-	VerdictGranted                // acquire: a permit. cancel: the ticket had been granted, its permit is given back
-	VerdictWaiting                // acquire: the ticket is in the queue
-	VerdictFull                   // acquire: no permit and no place in the queue
-	VerdictClosed                 // acquire: the limit is 0
-	VerdictOpen                   // acquire: the breaker lets nobody through
-	VerdictStale                  // the key's slot belongs to another key or generation: look it up again
-	VerdictFenced                 // the worker's column is missing: sync first. sync: its slot is a later worker's: claim another
-	VerdictBusy                   // retire: the record is in use
-)
-
-// A Grant tells that another ticket was given a permit; its worker is to be told.
-type Grant struct {
-	Worker
-	Seq uint32
-}
-
-// An Effect is what a step did and what the caller has to do about it once the new state is stored. Its slices are
-// valid until the machine's next step.
-type Effect struct {
-	Verdict Verdict
-	Changed bool // there is a new state to store; without it nothing below has happened but the verdict
-
-	Gen uint32 // the generation that the record was found at; 0 if there was none
-
-	Grants []Grant  // tickets granted, other than the acquire's own
-	Mine   []uint32 // expire: the worker's tickets that were withdrawn. sync: those that had been granted
-
-	Used, Queued, Held                int // permits granted, tickets waiting, permits on hold, after the step
-	UsedDelta, QueuedDelta, HeldDelta int // the same, less what it was before
-
-	BreakerGen uint32 // acquire, sync: the generation under which requests are granted now
-	Probe      uint32 // acquire, sync: the ticket of the worker's own that is the breaker's probe; 0: none
-	Next       int64  // when a hold, an open breaker or a lowered limit ends next, monotonic nanoseconds; 0: none
-
-	Reaped     int  // permits and tickets of dead workers taken back
-	Replaced   bool // the stored bytes were no record of this version, or were gone, and have been replaced
-	RetryAfter int  // full, closed, open, expire: seconds until a permit is likely to come free, 1 to 60
-}
-
 // A Machine carries out steps. It holds buffers only; any machine can step any record. Not safe for concurrent use.
 type Machine struct {
-	rec     Record
-	effect  Effect
-	out     []byte
-	wanted  []uint32 // sync: by tenant index, the permits the worker should have
-	op      *Op
-	own     bool // the acquire's own ticket has been granted
-	lost    bool // the record is made in place of one that was lost
-	damaged bool // a ticket turned out to refer to what isn't there
+	rec        Record
+	effect     Effect
+	out        []byte
+	wanted     []uint32 // reconcile: by tenant index, the permits that the worker should have
+	op         *Op
+	ownGranted bool // the acquire's own ticket has been granted
+	lost       bool // the record is made in place of one that was lost
+	damaged    bool // a ticket turned out to refer to what isn't there
 }
 
 // Step carries out op on a record's bytes (nil: there is none yet) and returns the record's new bytes and the effect.
@@ -131,13 +18,13 @@ type Machine struct {
 func (m *Machine) Step(state []byte, op *Op) (next []byte, effect *Effect) {
 	m.op, m.lost = op, false
 	e, r := &m.effect, &m.rec
-	sound := r.load(state) && (op.Kind != OpSync && op.Kind != OpTend || r.soundQueue())
-	if sound {
+	valid := r.load(state) && (op.Kind != OpReconcile && op.Kind != OpMaintain || r.validQueue())
+	if valid {
 		gen := r.Gen
 		m.run()
 		e.Gen = gen
 	}
-	if !sound || m.damaged {
+	if !valid || m.damaged {
 		r.reset(op)
 		m.lost = len(state) > 0 || op.Expect
 		m.run()
@@ -152,7 +39,7 @@ func (m *Machine) finish(state []byte) ([]byte, *Effect) {
 	if e.Verdict >= VerdictStale {
 		return nil, e
 	}
-	if e.Verdict == VerdictFull || e.Verdict == VerdictClosed || e.Verdict == VerdictOpen || m.op.Kind == OpExpire && len(e.Mine) > 0 {
+	if e.Verdict == VerdictFull || e.Verdict == VerdictClosed || e.Verdict == VerdictOpen || len(e.Expired) > 0 {
 		e.RetryAfter = r.retryAfter(m.op.Now)
 	}
 	m.out = r.Append(m.out[:0])
@@ -165,28 +52,29 @@ func (m *Machine) finish(state []byte) ([]byte, *Effect) {
 // run carries the operation out on the decoded record.
 func (m *Machine) run() {
 	e, r := &m.effect, &m.rec
-	*e = Effect{Grants: e.Grants[:0], Mine: e.Mine[:0]}
-	m.own, m.damaged = false, false
-	used, queued, held := r.Used(), r.Queue.Len(), r.Held()
-	if m.lost && m.op.Settle > 0 {
-		r.withhold(m.op.Now + int64(m.op.Settle))
+	*e = Effect{Grants: e.Grants[:0], Expired: e.Expired[:0], Unseen: e.Unseen[:0]}
+	m.ownGranted, m.damaged = false, false
+	inflight, queued, onHold := r.Inflight(), r.Queue.Len(), r.OnHold()
+	if m.lost && m.op.QuietTime > 0 {
+		r.holdAll(m.op.Now + int64(m.op.QuietTime))
 	}
-	r.unpark(m.op.Now)
-	r.relax(m.op.Now, m.op.Pool)
-	if e.Verdict = m.admissible(); e.Verdict == VerdictDone {
+	r.endHolds(m.op.Now)
+	r.decay(m.op.Now, m.op.Shaping)
+	if e.Verdict = m.enter(); e.Verdict == VerdictDone {
 		e.Verdict = m.apply()
 	}
-	r.tidy()
-	e.BreakerGen, e.Next = r.breaker.gen, r.next(m.op.Now, m.op.Pool)
-	if p := r.breaker.probe; p.seq != 0 && p.slot == m.op.Me.Slot {
+	r.forgetIdle()
+	e.BreakerGen, e.NextChange = r.breaker.gen, r.nextChange(m.op.Now, m.op.Shaping)
+	if p := r.breaker.probe; p.seq != 0 && p.seat == m.op.Me.Seat {
 		e.Probe = p.seq
 	}
-	e.Used, e.Queued, e.Held = r.Used(), r.Queue.Len(), r.Held()
-	e.UsedDelta, e.QueuedDelta, e.HeldDelta = e.Used-used, e.Queued-queued, e.Held-held
+	e.Inflight, e.Queued, e.OnHold = r.Inflight(), r.Queue.Len(), r.OnHold()
+	e.InflightDelta, e.QueuedDelta, e.OnHoldDelta = e.Inflight-inflight, e.Queued-queued, e.OnHold-onHold
 }
 
-// admissible takes the record over for op's generation if it may, and checks the fence.
-func (m *Machine) admissible() Verdict {
+// enter takes the record over for op's generation if it may, and checks the fence: a worker that has been declared dead
+// must not go on under its old epoch.
+func (m *Machine) enter() Verdict {
 	r, op := &m.rec, m.op
 	if op.Kind == OpRetire {
 		return VerdictDone
@@ -197,15 +85,15 @@ func (m *Machine) admissible() Verdict {
 		}
 		r.reset(op)
 	}
-	i := r.column(op.Me.Slot)
+	i := r.column(op.Me.Seat)
 	if i >= 0 && r.Columns[i].Epoch != op.Me.Epoch && op.Me.Epoch != 0 {
 		if newer(r.Columns[i].Epoch, op.Me.Epoch) {
-			return VerdictFenced // I am the one who is gone
+			return VerdictFenced // a later worker has the seat
 		}
 		m.reap(i)
 		i = -1
 	}
-	if op.Expect && i < 0 && op.Kind != OpSync {
+	if op.Expect && i < 0 && op.Kind != OpReconcile {
 		return VerdictFenced
 	}
 	return VerdictDone
@@ -234,32 +122,29 @@ func (m *Machine) apply() Verdict {
 		verdict = m.cancel()
 	case OpExpire:
 		m.expire()
-	case OpSync:
-		m.sync()
+	case OpReconcile:
+		m.reconcile()
 	}
 	m.dispatch()
 	return verdict
 }
 
-// limit is the operation's limit, within what any configuration can say.
-func (op *Op) limit() uint32 { return uint32(min(max(op.Limit, 0), MaxLimit)) }
-
-// acquire is append, then dispatch, then perhaps give up: a permit is never taken past the queue.
+// acquire appends a ticket, then dispatches, then perhaps gives up: a permit is never taken past the queue.
 func (m *Machine) acquire() Verdict {
 	r, op := &m.rec, m.op
 	if r.Limit == 0 {
 		return VerdictClosed
 	}
 	room := op.Budget > 0 && r.Queue.Len() < op.Queue
-	t := r.tenant(op.Tenant, op.Weight)
+	t := r.ensureTenant(op.Tenant, op.Weight)
 	if op.Fair {
 		room = room && int(r.Tenants[t].Queued) < max(1, op.Queue-r.Queue.Len())
 	}
-	budget := min(max(op.Budget, 1), maxBudget) // without one it is there for this dispatch
+	budget := min(max(op.Budget, 1), maxBudget) // a ticket without a budget is there for this dispatch only
 	m.enqueue(Ticket{Tenant: t, Seq: op.Seq, Deadline: op.Now + int64(budget), Budget: uint32(budget / Millisecond)})
 	m.dispatch()
 	switch {
-	case m.own:
+	case m.ownGranted:
 		return VerdictGranted
 	case room && r.breaker.state == breakerClosed:
 		return VerdictWaiting
@@ -276,12 +161,12 @@ const maxBudget = 48 * 24 * Hour
 
 // cancel withdraws a ticket, or gives back the permit that it has become.
 func (m *Machine) cancel() Verdict {
-	if i := m.rec.Queue.find(m.op.Me.Slot, m.op.Seq); i >= 0 {
+	if i := m.rec.Queue.find(m.op.Me.Seat, m.op.Seq); i >= 0 {
 		m.withdraw(i)
 		return VerdictDone
 	}
-	m.rec.settle(m.op.Now, m.op.breaker(), ticketID{m.op.Me.Slot, m.op.Seq}, 0, OutcomeNone)
-	m.giveBack(0, false)
+	m.rec.countOutcome(m.op.Now, m.op.breaker(), ticketID{m.op.Me.Seat, m.op.Seq}, 0, OutcomeNone)
+	m.returnPermit(0, false)
 	return VerdictGranted
 }
 
@@ -289,71 +174,67 @@ func (m *Machine) cancel() Verdict {
 func (m *Machine) release() {
 	r, op := &m.rec, m.op
 	hold, charged := Duration(0), false
-	if p := op.Pool; p != nil {
-		hold, charged = r.holdOf(p, op.Outcome, op.RetryAfter)
-		r.settle(op.Now, p.Breaker, ticketID{op.Me.Slot, op.Seq}, op.BreakerGen, op.Outcome)
+	if s := op.Shaping; s != nil {
+		hold, charged = r.holdTime(s, op.Outcome, op.RetryAfter)
+		if op.Outcome == OutcomeFailure {
+			r.breaker.raisePenalty(s.Breaker)
+		}
+		r.countOutcome(op.Now, s.Breaker, ticketID{op.Me.Seat, op.Seq}, op.BreakerGen, op.Outcome)
 		switch {
-		case op.Pushback && p.Headroom != nil:
-			r.pushBack(op.Now, p)
+		case op.Pushback && s.Headroom != nil:
+			r.onPushback(op.Now, s)
 		case op.Outcome == OutcomeSuccess:
-			r.recover(op.Now, p)
+			r.regrow(op.Now, s)
 		}
 	}
-	m.giveBack(hold, charged)
+	m.returnPermit(hold, charged)
 }
 
-// report settles the probe as soon as its answer has begun; its stream may go on for hours.
+// report ends the probe as soon as its answer has begun; its stream may go on for hours.
 func (m *Machine) report() {
-	id := ticketID{m.op.Me.Slot, m.op.Seq}
+	id := ticketID{m.op.Me.Seat, m.op.Seq}
 	if m.rec.breaker.probe == id {
-		m.rec.settle(m.op.Now, m.op.breaker(), id, 0, m.op.Outcome)
+		m.rec.countOutcome(m.op.Now, m.op.breaker(), id, 0, m.op.Outcome)
 	}
 }
 
-func (op *Op) breaker() *Breaker {
-	if op.Pool == nil {
-		return nil
-	}
-	return op.Pool.Breaker
-}
-
-// giveBack takes one permit from the worker's column and frees or parks it. A permit that the column doesn't have is
-// none to give back: the next sync sets the column right.
-func (m *Machine) giveBack(hold Duration, charged bool) {
+// returnPermit takes one permit from the worker's column and frees it or puts it on hold. A permit that the column
+// doesn't have can't be returned: the next reconcile sets the column right.
+func (m *Machine) returnPermit(hold Duration, charged bool) {
 	r, op := &m.rec, m.op
-	t, ok := r.giveBackFor(op.Me.Slot, op.Tenant)
+	t, ok := r.removeOne(op.Me.Seat, op.Tenant)
 	if !ok {
 		return
 	}
-	if hold <= 0 || int(r.Limit)-r.Held()-1 < op.Pool.MinActive {
+	if hold <= 0 || int(r.Limit)-r.OnHold()-1 < op.Shaping.MinActive {
 		r.noteRelease(op.Now)
 		return
 	}
 	if !charged {
 		t = NoTenant
 	}
-	r.park(op.Now+int64(min(hold, maxHold)), t)
+	r.hold(op.Now+int64(min(hold, MaxHold)), t)
 }
 
-// giveBackFor drops one of a worker's permits for a tenant, which may have been counted under the shared one.
-func (r *Record) giveBackFor(slot uint16, id uint64) (tenant uint16, ok bool) {
-	if t := r.lookup(id); t >= 0 && r.drop(slot, uint16(t), 1) {
+// removeOne takes one of a worker's permits off a tenant, which may have been counted as the shared tenant.
+func (r *Record) removeOne(seat uint16, id uint64) (tenant uint16, ok bool) {
+	if t := r.findTenant(id); t >= 0 && r.removeInflight(seat, uint16(t), 1) {
 		return uint16(t), true
 	}
 	t := uint16(maxRecordTenants - 1)
-	return t, r.drop(slot, t, 1)
+	return t, r.removeInflight(seat, t, 1)
 }
 
-// expire withdraws the worker's own tickets whose wait is over. Other workers' are skipped by dispatch and left to
-// their owners, so that a ticket's absence means to its owner that it was granted.
+// expire withdraws the worker's own tickets whose wait is over. Dispatch skips the expired tickets of other workers and
+// leaves them to their owners, so that a ticket's absence means to its owner that it was granted.
 func (m *Machine) expire() {
 	op := m.op
 	m.rec.Queue.keep(func(t Ticket) bool {
-		if t.Slot != op.Me.Slot || t.Deadline > op.Now {
+		if t.Seat != op.Me.Seat || t.Deadline > op.Now {
 			return true
 		}
-		m.effect.Mine = append(m.effect.Mine, t.Seq)
-		m.discount(t)
+		m.effect.Expired = append(m.effect.Expired, t.Seq)
+		m.uncountTicket(t)
 		return false
 	})
 }
@@ -374,8 +255,8 @@ func (m *Machine) retire() Verdict {
 
 // enqueue appends the worker's own ticket.
 func (m *Machine) enqueue(t Ticket) {
-	t.Slot = m.op.Me.Slot
-	m.rec.Columns[m.rec.join(m.op.Me)].Tickets++
+	t.Seat = m.op.Me.Seat
+	m.rec.Columns[m.rec.ensureColumn(m.op.Me)].Tickets++
 	m.rec.Tenants[t.Tenant].Queued++
 	m.rec.Queue.push(t)
 }
@@ -384,14 +265,14 @@ func (m *Machine) enqueue(t Ticket) {
 func (m *Machine) withdraw(i int) {
 	t := m.rec.Queue.At(i)
 	m.rec.Queue.remove(i)
-	m.discount(t)
+	m.uncountTicket(t)
 }
 
-// discount takes a ticket that has left the queue off its tenant's and its worker's count, and returns the column. One
-// that isn't counted there was never put there by a step: the record is damaged.
-func (m *Machine) discount(t Ticket) (column *Column, ok bool) {
+// uncountTicket takes a ticket that has left the queue off its tenant's and its worker's count, and returns the column.
+// A ticket that isn't counted there was never put there by a step: the record is damaged.
+func (m *Machine) uncountTicket(t Ticket) (column *Column, ok bool) {
 	r := &m.rec
-	i := r.column(t.Slot)
+	i := r.column(t.Seat)
 	if i < 0 || r.Columns[i].Tickets == 0 || int(t.Tenant) >= len(r.Tenants) || r.Tenants[t.Tenant].Queued == 0 {
 		m.damaged = true
 		return nil, false
@@ -399,50 +280,4 @@ func (m *Machine) discount(t Ticket) (column *Column, ok bool) {
 	r.Columns[i].Tickets--
 	r.Tenants[t.Tenant].Queued--
 	return &r.Columns[i], true
-}
-
-// A Standing is what a record says of one ticket.
-type Standing uint8
-
-// The standings.
-const (
-	StandingWaiting Standing = iota // it is in the queue
-	StandingGranted                 // it is not, and its worker's column is there: it has been granted
-	StandingUnknown                 // the worker's column is missing, or the record is another key's: sync
-)
-
-// Look reads what a record says of a ticket that a worker waits for, and changes nothing. Only op's Gen, Me and Seq are
-// used. The effect has BreakerGen and Probe only.
-func (m *Machine) Look(state []byte, op *Op) (Standing, *Effect) {
-	r := &m.rec
-	standing := m.look(state, op)
-	m.effect = Effect{Grants: m.effect.Grants[:0], Mine: m.effect.Mine[:0], BreakerGen: r.breaker.gen}
-	if r.breaker.probe == (ticketID{op.Me.Slot, op.Seq}) {
-		m.effect.Probe = op.Seq
-	}
-	return standing, &m.effect
-}
-
-func (m *Machine) look(state []byte, op *Op) Standing {
-	r := &m.rec
-	if !r.load(state) || r.Gen != op.Gen || r.Retired {
-		return StandingUnknown
-	}
-	i := r.column(op.Me.Slot)
-	switch {
-	case i < 0 || r.Columns[i].Epoch != op.Me.Epoch:
-		return StandingUnknown
-	case r.Queue.find(op.Me.Slot, op.Seq) >= 0:
-		return StandingWaiting
-	}
-	return StandingGranted
-}
-
-// Sums reads the permits granted, the tickets waiting and the permits on hold in a record; zero in what is none.
-func (m *Machine) Sums(state []byte) (used, queued, held int) {
-	r := &m.rec
-	if !r.load(state) {
-		return 0, 0, 0
-	}
-	return r.Used(), r.Queue.Len(), r.Held()
 }

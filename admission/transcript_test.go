@@ -136,13 +136,13 @@ func (tr *transcript) run(words []string) (printed []string) {
 		printed = append(printed, map[bool]string{true: "granted", false: "not granted"}[len(w.running) > before])
 	case "expire":
 		tr.expire(tr.worker(args[0]))
-		printed = append(printed, fmt.Sprintf("expired %v", tr.last.Mine))
-		if len(tr.last.Mine) > 0 {
+		printed = append(printed, fmt.Sprintf("expired %v", tr.last.Expired))
+		if len(tr.last.Expired) > 0 {
 			printed[0] += fmt.Sprintf(", retry after %d s", tr.last.RetryAfter)
 		}
 	case "sync":
 		tr.sync(tr.worker(args[0]))
-		printed = append(printed, fmt.Sprintf("had been granted %v", tr.last.Mine))
+		printed = append(printed, fmt.Sprintf("had been granted %v", tr.last.Unseen))
 	case "tend":
 		tr.tend(nil, false)
 	case "limit":
@@ -174,7 +174,7 @@ func (tr *transcript) run(words []string) (printed []string) {
 		tr.t.Fatalf("no command %q", words[0])
 	}
 	for _, g := range tr.last.Grants {
-		printed = append(printed, fmt.Sprintf("tell w%d: %d granted", g.Slot, g.Seq))
+		printed = append(printed, fmt.Sprintf("tell w%d: %d granted", g.Seat, g.Seq))
 	}
 	if tr.last.Reaped > 0 {
 		printed = append(printed, fmt.Sprintf("reaped %d", tr.last.Reaped))
@@ -235,7 +235,7 @@ func (tr *transcript) show() string {
 	if err := r.Decode(tr.state); err != nil {
 		return "no record"
 	}
-	s := fmt.Sprintf("used %d of %d", r.Used(), r.Limit)
+	s := fmt.Sprintf("used %d of %d", r.Inflight(), r.Limit)
 	if r.Retired {
 		s += " retired"
 	}
@@ -246,7 +246,7 @@ func (tr *transcript) show() string {
 		}
 	}
 	for _, h := range r.Holders {
-		s += fmt.Sprintf(", w%d runs %d", h.Slot, h.Count)
+		s += fmt.Sprintf(", w%d runs %d", h.Seat, h.Inflight)
 		if tr.fair {
 			s += " of " + tr.tenantName(&r, h.Tenant)
 		}
@@ -256,7 +256,7 @@ func (tr *transcript) show() string {
 	}
 	for i := range r.Queue.Len() {
 		t := r.Queue.At(i)
-		s += fmt.Sprintf(" w%d/%d", t.Slot, t.Seq)
+		s += fmt.Sprintf(" w%d/%d", t.Seat, t.Seq)
 		if tr.fair {
 			s += "(" + tr.tenantName(&r, t.Tenant) + ")"
 		}

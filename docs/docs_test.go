@@ -20,6 +20,8 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/headgate/headgate/admission"
+	"github.com/headgate/headgate/admission/config"
+	"github.com/headgate/headgate/admission/request"
 	"github.com/headgate/headgate/filter"
 )
 
@@ -51,7 +53,7 @@ func TestJSONBlocksAreConfigurations(t *testing.T) {
 	for _, page := range pages(t) {
 		for _, m := range block.FindAllStringSubmatch(read(t, page), -1) {
 			tried++
-			_, err := admission.ParseConfig([]byte(m[1]))
+			_, err := config.Parse([]byte(m[1]))
 			if m[2] == "" {
 				require.NoError(t, err, "%s:\n%s", page, m[1])
 			} else {
@@ -117,7 +119,7 @@ func fragment(t *testing.T, place, shown string) []byte {
 func TestRefusalsAreWhatTheParserSays(t *testing.T) {
 	for _, row := range table(t, read(t, "configuration.md"), "| in | written | the error |") {
 		require.Len(t, row, 3, "%q", row)
-		_, err := admission.ParseConfig(fragment(t, row[0], code(row[1])))
+		_, err := config.Parse(fragment(t, row[0], code(row[1])))
 		require.EqualError(t, err, code(row[2]), "%q", row)
 	}
 }
@@ -130,12 +132,12 @@ func TestUnbuiltFeaturesAreThoseThatAreRefused(t *testing.T) {
 		require.Len(t, row, 2, "%q", row)
 		require.False(t, seen[row[1]], "%s is there twice", row[1])
 		seen[row[1]] = true
-		_, err := admission.ParseConfig(fragment(t, row[0], code(row[1])))
+		_, err := config.Parse(fragment(t, row[0], code(row[1])))
 		field, problem, _ := strings.Cut(errorText(err), ": ")
 		require.Equal(t, unbuiltError, problem, "%q", row)
 		listed = append(listed, regexp.MustCompile(`\[\d+\]$`).ReplaceAllString(field[strings.LastIndexByte(field, '.')+1:], ""))
 	}
-	require.ElementsMatch(t, unbuiltInCode(t), listed, "docs/configuration.md, Not built yet, against admission/feature.go")
+	require.ElementsMatch(t, unbuiltInCode(t), listed, "docs/configuration.md, Not built yet, against admission/config/feature.go")
 }
 
 func errorText(err error) string {
@@ -148,7 +150,7 @@ func errorText(err error) string {
 // unbuiltInCode is the last part of each field in feature.go's lists; a route's features are its predicates.
 func unbuiltInCode(t *testing.T) (fields []string) {
 	t.Helper()
-	for name, list := range listsOf(t, "../admission/feature.go") {
+	for name, list := range listsOf(t, "../admission/config/feature.go") {
 		if !strings.HasPrefix(name, "unbuilt") {
 			continue
 		}
@@ -214,7 +216,7 @@ func TestEveryFieldIsDescribed(t *testing.T) {
 		{`{"pools": [{"name": "p", "limit": 1, "breaker": {"?": 1}}]}`, "breaker."},
 		{`{"pools": [{"name": "p", "limit": 1, "headroom": {"?": 1}}]}`, "headroom."},
 	} {
-		_, err := admission.ParseConfig([]byte(c.config))
+		_, err := config.Parse([]byte(c.config))
 		_, names, found := strings.Cut(errorText(err), "is not a field here (want ")
 		require.True(t, found, "%s: %v", c.config, err)
 		for name := range strings.SplitSeq(strings.TrimSuffix(names, ")"), ", ") {
@@ -225,10 +227,10 @@ func TestEveryFieldIsDescribed(t *testing.T) {
 
 func TestSpellingsAreGovernedAsShown(t *testing.T) {
 	const pattern = "POST /chat/completions"
-	config, err := admission.ParseConfig(fragment(t, "`routes`", `"`+pattern+`"`))
+	cfg, err := config.Parse(fragment(t, "`routes`", `"`+pattern+`"`))
 	require.NoError(t, err)
 	for _, row := range table(t, read(t, "configuration.md"), "| sent | governed by `"+pattern+"` |") {
-		_, governed := config.MatchRoute("POST", code(row[0]))
+		_, governed := request.MatchRoute(cfg.Routes, "POST", code(row[0]))
 		require.Equal(t, row[1] == "yes", governed, row[0])
 	}
 }
@@ -243,12 +245,12 @@ func TestDeadlinesMeanWhatIsSaid(t *testing.T) {
 		{"x-deadline", "5", 5 * admission.Millisecond}, {"x-deadline", "1.5s", 1500 * admission.Millisecond},
 		{"x-deadline", "10S", 10 * admission.Second}, {"x-deadline", "500u", 500 * admission.Microsecond},
 	} {
-		d, ok := admission.ParseDeadline(c.header, c.value)
+		d, ok := request.ParseDeadline(c.header, c.value)
 		require.True(t, ok, "%v", c)
 		require.Equal(t, c.want, d, "%v", c)
 	}
 	for _, value := range []string{"", "-1", "1.5", "1e3", "soon"} {
-		_, ok := admission.ParseDeadline("x-deadline", value)
+		_, ok := request.ParseDeadline("x-deadline", value)
 		require.False(t, ok, value)
 	}
 }
@@ -352,7 +354,7 @@ func TestLogLinesAreListed(t *testing.T) {
 	text := read(t, "operations.md")
 	files, err := filepath.Glob("../filter/*.go")
 	require.NoError(t, err)
-	more, err := filepath.Glob("../filter/abi/*.go")
+	more, err := filepath.Glob("../filter/*/*.go")
 	require.NoError(t, err)
 	line := regexp.MustCompile(`(?:\bLog\((?:abi\.)?Log\w+, |what := )"([^"]+)"`)
 	found := map[string]bool{}
@@ -388,7 +390,7 @@ func TestRecordBytesAreThoseOfTheCode(t *testing.T) {
 	}
 	c := constants
 	require.Equal(t, []string{c["headBytes"], "its length, at most " + c["MaxName"], c["tenantBytes"], c["columnBytes"],
-		c["holderBytes"], c["parkedBytes"], c["ticketBytes"]}, bytes)
+		c["holderBytes"], c["holdBytes"], c["ticketBytes"]}, bytes)
 	require.Contains(t, text, "at most "+c["maxRecordTenants"]+" tenants")
 	require.Contains(t, text, "last "+c["idleTenants"]+" that had")
 	number := func(name string) int {

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"istio.io/api/extensions/v1alpha1"
 
-	"github.com/headgate/headgate/admission"
+	"github.com/headgate/headgate/admission/config"
 	"github.com/headgate/headgate/envoy"
 )
 
@@ -35,9 +35,9 @@ func TestWasmPluginIsWhatIstioTakes(t *testing.T) {
 	require.Equal(t, v1alpha1.FailStrategy_FAIL_RELOAD, plugin.FailStrategy)
 	require.NotEmpty(t, plugin.Url)
 
-	config, err := protojson.Marshal(plugin.PluginConfig) // what Istio hands to the module
+	text, err := protojson.Marshal(plugin.PluginConfig) // what Istio hands to the module
 	require.NoError(t, err)
-	parsed, err := admission.ParseConfig(config)
+	parsed, err := config.Parse(text)
 	require.NoError(t, err)
-	require.Equal(t, admission.StageRequest, parsed.Stage)
+	require.Equal(t, config.StageRequest, parsed.Stage)
 }

@@ -4,6 +4,7 @@ import (
 	"github.com/tetratelabs/proxy-wasm-go-sdk/proxywasm/types"
 
 	"github.com/headgate/headgate/admission"
+	"github.com/headgate/headgate/admission/request"
 	"github.com/headgate/headgate/filter/abi"
 )
 
@@ -15,54 +16,71 @@ const (
 	// headers wait (Envoy without allow_on_headers_stop_iteration) would make every such request wait for ever.
 	firstPieceWait = 5 * int64(admission.Second)
 
-	// atOnce is how soon a body comes that the host has kept back, once its headers go on.
+	// atOnce is how soon after its headers a body comes that the host has kept back.
 	atOnce = 10 * millisecond
 
 	// nextPieceWait is how long the next piece is waited for: the host stops reading when its buffer is full.
 	nextPieceWait = int64(admission.Second)
 )
 
-// A reading is a body being searched for its model.
-type reading struct {
-	scan  admission.BodyScan
+// A bodySearch is the search for the model in one request's body.
+type bodySearch struct {
+	scan  request.BodyScan
 	until int64 // when it is given up
 	begun bool  // a piece has come
 }
 
-// hearing is what is known of the host: whether it lets bodies come while headers wait.
-type hearing uint8
-
-const (
-	hearingUnknown hearing = iota
-	hearingBodies          // one has come
-	hearingNothing         // one came as soon as its headers went on, after it had been waited for in vain
-)
-
-// readable reports whether the body can name its model: one that is compressed or of gRPC can't, to us, and what follows
-// an upgrade is no body and comes only after the upstream's answer.
-func (s *stream) readable() bool {
-	r := &s.plugin.reads
-	return s.plugin.hearing != hearingNothing && !s.grpc && len(r.value(r.contentEncoding)) == 0 && len(r.value(r.upgrade)) == 0
+// bodies are the requests in whose bodies the model is looked for, and what that has shown about the host.
+type bodies struct {
+	searched []*stream
+	delivery bodyDelivery
 }
 
-// read begins to search the body.
-func (s *stream) read() {
+// A bodyDelivery is what is known of the host: whether it lets bodies come while headers wait.
+type bodyDelivery uint8
+
+const (
+	deliveryUnknown bodyDelivery = iota
+	deliveryWorks                // a body has come
+	deliveryFails                // a body came as soon as its headers went on, after the wait for it had been given up
+)
+
+// readable reports whether the body can name its model. One that is compressed or of gRPC can't, to us; and what follows an
+// upgrade is no body, and comes only after the upstream's answer.
+func (s *stream) readable() bool {
+	l := &s.plugin.lookups
+	return s.plugin.bodies.delivery != deliveryFails && !s.grpc && len(l.value(l.contentEncoding)) == 0 && len(l.value(l.upgrade)) == 0
+}
+
+// search begins to search a request's body.
+func (b *bodies) search(s *stream) {
 	p := s.plugin
 	src := &p.cfg.Identity.Model[bodySource(p.cfg)]
-	s.body = &reading{}
-	s.body.scan.Start(src.Name, view(p.reads.value(p.reads.contentType)), src.MaxBytes)
-	p.readings = append(p.readings, s)
+	s.body = &bodySearch{}
+	s.body.scan.Start(src.Name, view(p.lookups.value(p.lookups.contentType)), src.MaxBytes)
+	b.searched = append(b.searched, s)
 	s.await(firstPieceWait)
+}
+
+// forget ends the search of a request's body, if there is one.
+func (b *bodies) forget(s *stream) {
+	s.body = nil
+	for i, o := range b.searched {
+		if o == s {
+			b.searched = append(b.searched[:i], b.searched[i+1:]...)
+			break
+		}
+	}
 }
 
 // await waits for the body's next piece, but not beyond the request's deadline.
 func (s *stream) await(wait int64) {
 	p := s.plugin
-	s.body.until = p.now + wait
+	s.body.until = p.turn.now + wait
 	if s.deadline > 0 {
 		s.body.until = min(s.body.until, s.deadline)
 	}
-	p.wakeBy(s.body.until)
+	p.WakeBy(s.body.until)
 }
 
 // OnHttpRequestBody searches the body for the model, and holds it back while the headers wait: where the host lets the
@@ -71,26 +89,26 @@ func (s *stream) OnHttpRequestBody(size int, end bool) types.Action {
 	p := s.plugin
 	switch {
 	case s.paused:
-		p.hearing = hearingBodies
-	case s.unheard:
-		s.heardAtLast()
+		p.bodies.delivery = deliveryWorks
+	case s.bodyLate:
+		s.onLateBody()
 	}
 	if s.body == nil {
-		return s.heldBack()
+		return s.bodyAction()
 	}
 	p.begin()
 	if !s.body.take(size) && !end {
 		s.await(nextPieceWait)
-		return s.heldBack()
+		return s.bodyAction()
 	}
-	return s.decided()
+	return s.onBodySearched()
 }
 
 // OnHttpRequestTrailers ends the body, and holds the trailers back while the headers wait.
 func (s *stream) OnHttpRequestTrailers(int) types.Action {
 	if s.body != nil {
 		s.plugin.begin()
-		if s.decided() == types.ActionContinue {
+		if s.onBodySearched() == types.ActionContinue {
 			return types.ActionContinue
 		}
 	}
@@ -100,7 +118,8 @@ func (s *stream) OnHttpRequestTrailers(int) types.Action {
 	return types.ActionContinue
 }
 
-func (s *stream) heldBack() types.Action {
+// bodyAction holds the body back while the headers wait.
+func (s *stream) bodyAction() types.Action {
 	if s.paused {
 		return abi.ActionPauseBody
 	}
@@ -108,7 +127,7 @@ func (s *stream) heldBack() types.Action {
 }
 
 // take searches the pieces of the body that have just come; true when the search is over.
-func (b *reading) take(size int) bool {
+func (b *bodySearch) take(size int) bool {
 	b.begun = true
 	for at := 0; at < size; at += bodyPiece {
 		piece, status := abi.RequestBody(at, min(size-at, bodyPiece))
@@ -119,11 +138,11 @@ func (b *reading) take(size int) bool {
 	return false
 }
 
-// decided takes the request through the pools, now that its model is known or known to be unknown; in a callback of the
+// onBodySearched takes the request through the pools, now that its model is known or known to be unknown; in a callback of the
 // stream's own.
-func (s *stream) decided() types.Action {
-	s.stopReading()
-	pass := s.proceed()
+func (s *stream) onBodySearched() types.Action {
+	s.endSearch()
+	pass := s.askPools()
 	if s.shadow() {
 		s.handOver(true) // now with the model, for the attempts that wait for it
 		return types.ActionContinue
@@ -135,55 +154,44 @@ func (s *stream) decided() types.Action {
 	case passRefused:
 		s.refuseNow()
 	}
-	return s.heldBack()
+	return s.bodyAction()
 }
 
-// stopReading ends the search with what it found.
-func (s *stream) stopReading() {
+// endSearch ends the search with what it found.
+func (s *stream) endSearch() {
 	model := s.body.scan.Value()
-	s.forgetBody()
+	s.plugin.bodies.forget(s)
 	if len(model) > 0 {
 		s.setModel(model)
 	}
-	s.choose()
+	s.choosePools()
 }
 
-func (s *stream) forgetBody() {
-	p := s.plugin
-	s.body = nil
-	for i, r := range p.readings {
-		if r == s {
-			p.readings = append(p.readings[:i], p.readings[i+1:]...)
-			break
-		}
-	}
-}
-
-// giveUpReading decides the requests whose body has not come in time.
-func (p *plugin) giveUpReading() {
-	for i := 0; i < len(p.readings); {
-		s := p.readings[i]
-		if s.body.until > p.now {
-			p.wakeBy(s.body.until)
+// giveUpSearches lets the requests go on without their model whose body has not come in time.
+func (p *plugin) giveUpSearches() {
+	for i := 0; i < len(p.bodies.searched); {
+		s := p.bodies.searched[i]
+		if s.body.until > p.turn.now {
+			p.WakeBy(s.body.until)
 			i++
 			continue
 		}
-		s.unheard = !s.body.begun
-		s.stopReading()
+		s.bodyLate = !s.body.begun
+		s.endSearch()
 		p.decide(s, fateIdentified)
 	}
 }
 
-// heardAtLast is called when a body comes that was waited for in vain. If the host had kept it back it comes with the
-// headers; else its client was slow, which says nothing about the host.
-func (s *stream) heardAtLast() {
+// onLateBody is called when a body comes after the wait for it was given up. If the host kept it back, it comes as soon as
+// the headers go on. If it comes later, its client was slow, which says nothing about the host.
+func (s *stream) onLateBody() {
 	p := s.plugin
-	s.unheard = false
+	s.bodyLate = false
 	p.begin()
-	if p.hearing != hearingUnknown || p.now-s.resumed > atOnce {
+	if p.bodies.delivery != deliveryUnknown || p.turn.now-s.resumed > atOnce {
 		return
 	}
-	p.hearing = hearingNothing
+	p.bodies.delivery = deliveryFails
 	abi.Log(abi.LogWarn, "no body came while a request's headers waited: the model in it is taken as unknown from now on; "+
 		"set allow_on_headers_stop_iteration: true on this plugin, or put the model into metadata (json_to_metadata) before it")
 }

@@ -170,7 +170,7 @@ var outcomes = []string{"admitted", "rejected_queue_full", "rejected_closed", "r
 func (g *gateway) requireDrained(pools ...string) {
 	g.t.Helper()
 	for _, p := range pools {
-		for _, name := range []string{"inflight", "queued", "held"} {
+		for _, name := range []string{"inflight", "queued", "on_hold"} {
 			require.Zerof(g.t, g.gauge(p+"."+name), "gauge %s.%s of a drained pool", p, name)
 		}
 		sum := 0

@@ -1,7 +1,7 @@
 package filter
 
 import (
-	"github.com/headgate/headgate/admission"
+	"github.com/headgate/headgate/admission/config"
 	"github.com/headgate/headgate/filter/abi"
 )
 
@@ -18,8 +18,9 @@ const (
 // is out of every client's reach, as headers are not.
 const handoverKey = "headgate.invocation"
 
-// handoverVersion starts the handed-over bytes: version 1, governed 1 (2: and the model is still to come, in shadow), deadline 8, then each dimension's value behind its
-// length in 2; little endian.
+// handoverVersion starts the handed-over bytes. They are, little endian: the version in 1 byte; in 1 byte what was found (0:
+// ungoverned, 1: governed, 2: governed, and in shadow the model is still to come); the deadline in 8; then for each dimension
+// the length of its value in 2, and the value.
 const handoverVersion = 1
 
 const handoverHead = 10
@@ -27,7 +28,7 @@ const handoverHead = 10
 // handOver tells the attempts of this request what the invocation stage found.
 func (s *stream) handOver(governed bool) {
 	p := s.plugin
-	if p.cfg.Stage != admission.StageInvocation {
+	if p.cfg.Stage != config.StageInvocation {
 		return
 	}
 	b := append(p.out[:0], handoverVersion, 0)
@@ -37,9 +38,7 @@ func (s *stream) handOver(governed bool) {
 	case governed:
 		b[1] = 1
 	}
-	for i := range 8 {
-		b = append(b, byte(uint64(s.deadline)>>(8*i)))
-	}
+	b = abi.AppendUint64(b, uint64(s.deadline))
 	for d := range s.dims {
 		v := s.kept(s.dims[d])
 		b = append(append(b, byte(len(v)), byte(len(v)>>8)), v...)
@@ -50,7 +49,7 @@ func (s *stream) handOver(governed bool) {
 
 // inherit reads what the invocation stage found, in an attempt.
 func (s *stream) inherit() {
-	if s.plugin.cfg.Stage != admission.StageAttempt {
+	if s.plugin.cfg.Stage != config.StageAttempt {
 		return
 	}
 	b, status := abi.Property(handoverKey)
@@ -62,10 +61,7 @@ func (s *stream) inherit() {
 		s.inherited = inheritedUngoverned
 		return
 	}
-	deadline := uint64(0)
-	for i := range 8 {
-		deadline |= uint64(b[2+i]) << (8 * i)
-	}
+	deadline := abi.Uint64(b[2:])
 	b = b[handoverHead:]
 	for d := range s.dims {
 		if len(b) < 2 {
@@ -78,8 +74,7 @@ func (s *stream) inherit() {
 		s.dims[d] = s.keepRaw(b[:n])
 		b = b[n:]
 	}
-	s.inherited, s.deadline, s.later = inheritedGoverned, int64(deadline), state == 2
-	if n, status := abi.Property("upstream\x00request_attempt_count"); status == abi.StatusOK && len(n) == 8 {
-		s.attempt = int64(n[0]) | int64(n[1])<<8
-	}
+	s.inherited, s.deadline, s.modelPending = inheritedGoverned, int64(deadline), state == 2
+	attempt, _ := abi.Integer("upstream\x00request_attempt_count")
+	s.attempt = int64(attempt)
 }

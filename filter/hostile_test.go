@@ -98,7 +98,7 @@ func TestClientsCannotTripTheBreaker(t *testing.T) {
 			begin(s)
 			s.End(end)
 			g.host.Drain()
-			require.Equal(t, 1, g.gauge("model.held"), "it is a cancel, and held as one")
+			require.Equal(t, 1, g.gauge("model.on_hold"), "it is a cancel, and held as one")
 			g.requireRunning(g.sendModel(0, "m"), "another client's request")
 			require.Zero(t, g.counter("model.provider_failure"))
 			require.Equal(t, 1, g.counter("model.aborted"))

@@ -1,6 +1,9 @@
 package filter
 
-import "github.com/headgate/headgate/filter/abi"
+import (
+	"github.com/headgate/headgate/filter/abi"
+	"github.com/headgate/headgate/filter/records"
+)
 
 // globalStats are the metrics that belong to no pool.
 type globalStats struct{ ungoverned, ambiguous, badDeadline, rejected uint32 }
@@ -16,13 +19,12 @@ func defineGlobalStats() globalStats {
 
 // poolStats are one pool's metrics.
 type poolStats struct {
-	inflight, queued, held, keys uint32
+	records.Stats
 
 	evaluated, admitted, admittedAfterWait                uint32
 	rejectedQueueFull, rejectedClosed, rejectedBreaker    uint32
 	expiredMaxWait, expiredDeadline, cancelledWaiting     uint32
 	completed, aborted, provider429, providerFailure      uint32
-	reaped, storeError, casRetry                          uint32
 	shadowWouldWait, shadowWouldReject, shadowWouldExpire uint32
 
 	waitMillis, heldMillis uint32
@@ -36,10 +38,10 @@ func definePoolStats(pool string) poolStats {
 		name string
 		id   *uint32
 	}{
-		{abi.KindGauge, "inflight", &s.inflight},
-		{abi.KindGauge, "queued", &s.queued},
-		{abi.KindGauge, "held", &s.held},
-		{abi.KindGauge, "keys", &s.keys},
+		{abi.KindGauge, "inflight", &s.Inflight},
+		{abi.KindGauge, "queued", &s.Queued},
+		{abi.KindGauge, "on_hold", &s.OnHold},
+		{abi.KindGauge, "keys", &s.Keys},
 		{abi.KindCounter, "evaluated", &s.evaluated},
 		{abi.KindCounter, "admitted", &s.admitted},
 		{abi.KindCounter, "admitted_after_wait", &s.admittedAfterWait},
@@ -51,9 +53,9 @@ func definePoolStats(pool string) poolStats {
 		{abi.KindCounter, "cancelled_waiting", &s.cancelledWaiting},
 		{abi.KindCounter, "completed", &s.completed},
 		{abi.KindCounter, "aborted", &s.aborted},
-		{abi.KindCounter, "reaped", &s.reaped},
-		{abi.KindCounter, "store_error", &s.storeError},
-		{abi.KindCounter, "cas_retry", &s.casRetry},
+		{abi.KindCounter, "reaped", &s.Reaped},
+		{abi.KindCounter, "store_error", &s.StoreError},
+		{abi.KindCounter, "cas_retry", &s.CASRetry},
 		{abi.KindCounter, "provider_429", &s.provider429},
 		{abi.KindCounter, "provider_failure", &s.providerFailure},
 		{abi.KindCounter, "shadow_would_wait", &s.shadowWouldWait},
@@ -74,12 +76,4 @@ func define(kind abi.MetricKind, name string) uint32 {
 		abi.Log(abi.LogWarn, "metric headgate."+name+" could not be defined")
 	}
 	return id
-}
-
-// move changes a gauge by what one step changed in a record. The steps of all workers add up, and a worker raises a gauge
-// before it stores the step and lowers it after, so that no reader ever sees it below zero.
-func move(gauge uint32, delta int) {
-	if delta != 0 {
-		abi.Increment(gauge, int64(delta))
-	}
 }

@@ -3,8 +3,9 @@ package filter
 import (
 	"github.com/tetratelabs/proxy-wasm-go-sdk/proxywasm/types"
 
-	"github.com/headgate/headgate/admission"
+	"github.com/headgate/headgate/admission/config"
 	"github.com/headgate/headgate/filter/abi"
+	"github.com/headgate/headgate/filter/records"
 )
 
 // New returns the module's VM context.
@@ -14,55 +15,43 @@ type vm struct{ types.DefaultVMContext }
 
 func (*vm) NewPluginContext(id uint32) types.PluginContext { return &plugin{id: id} }
 
-// A plugin is one configuration in one VM.
+// A plugin is one configuration in one VM. Each of its parts has the methods that may change it, in the file that the
+// comment names; the plugin's own methods only pass callbacks on to them.
 type plugin struct {
 	types.DefaultPluginContext
-	id    uint32
-	cfg   *admission.Config
-	pools []*pool
-	reads reads
-	stats globalStats
+	id       uint32
+	cfg      *config.Config // nil: none has been accepted
+	pools    []*pool
+	lookups  lookups // what the configuration reads of a request: lookups.go
+	stats    globalStats
+	asserted bool // the configured limits are in the records
 
-	now     int64 // monotonic time of the current callback
-	actions int   // continues and local replies made in the current callback
+	turn    turn             // the current callback
+	timer   timer            // when the host calls next: timer.go
+	records *records.Records // permits and tickets
+	backlog backlog          // waits that are decided: wait.go
+	leaving leaving          // streams that wait for their release: release.go
+	bodies  bodies           // bodies in which the model is looked for: body.go
 
-	machine  admission.Machine
-	op       admission.Op // reused by the operations, none of which nest
-	syncOp   admission.Op // reused by sync, which the others may need in the middle
-	retireOp admission.Op // reused by retire, which an acquire may need in the middle
-	tendOp   admission.Op // reused by tend, likewise
-	dir      admission.Directory
-	out      []byte // scratch for directories and tables
-	seqs     []uint32
-
-	worker
-	doubt   bool               // the gauges may have lost touch with the records
-	permits int                // held by this context's streams
-	waiting map[uint32]*stream // by ticket number
-	lines   []*key             // the keys that something waits for
-	timed   []*key             // the keys in whose record time alone will free something
-	dirty   []*key             // the keys whose record may differ from the truth here
-	backlog []*stream          // decided but not yet resumed or answered, for want of actions
-	free    []*stream          // for reuse
-	leaving []*stream          // ended, to be released in the next turn of the event loop
-
-	readings []*stream // whose bodies are being searched for their model
-	hearing  hearing
+	out  []byte    // scratch
+	free []*stream // for reuse
 }
+
+// A turn is what belongs to one callback.
+type turn struct {
+	now     int64 // monotonic time, read once
+	actions int   // continues and local replies made so far
+}
+
+// maxActions bounds the continues and local replies of one callback: the host runs them nested on one stack. docs/rationale.md
+// says why 32.
+const maxActions = 32
 
 // A pool is one configured pool in one plugin context.
 type pool struct {
-	*admission.Pool
-	prefix string // of its shared data keys
-	stats  poolStats
-	keys   map[string]*key
-	known  []*key // the same, in the order they were met
-	only   *key   // the one key of a pool without dimensions
-	other  *key   // what keys beyond max_keys share
-	hand   int    // where the next search for an idle slot starts
-
-	recent         [recentKeys]*key // the last key met by rough resemblance of its name
-	admittedAtOnce []byte           // what the access log is told of most requests
+	*records.Pool
+	stats          poolStats
+	admittedAtOnce []byte // what the access log is told of most requests
 }
 
 // OnPluginStart parses the configuration, and no more: the host also calls it in a throw-away VM that never sees a
@@ -72,14 +61,14 @@ func (p *plugin) OnPluginStart(int) types.OnPluginStartStatus {
 	if s != abi.StatusOK && s != abi.StatusNotFound {
 		return p.refuse("the host did not hand it over")
 	}
-	cfg, err := admission.ParseConfig(text)
+	cfg, err := config.Parse(text)
 	if err != nil {
 		return p.refuse(err.Error())
 	}
 	p.configure(cfg)
-	if cfg.Mode != admission.ModeDisabled && len(p.pools) > 0 {
+	if cfg.Mode != config.ModeDisabled && len(p.pools) > 0 {
 		p.begin()
-		p.arm(p.now)
+		p.timer.arm(p.turn.now, p.turn.now)
 	}
 	return types.OnPluginStartStatusOK
 }
@@ -90,52 +79,43 @@ func (p *plugin) refuse(why string) types.OnPluginStartStatus {
 	return types.OnPluginStartStatusFailed
 }
 
-func (p *plugin) configure(cfg *admission.Config) {
+func (p *plugin) configure(cfg *config.Config) {
 	p.cfg = cfg
 	p.stats = defineGlobalStats()
-	p.reads = newReads(cfg)
-	p.waiting = map[uint32]*stream{}
+	p.lookups = newLookups(cfg)
+	p.records = records.New(cfg, p)
 	p.pools = p.pools[:0]
 	for i := range cfg.Pools {
 		if c := &cfg.Pools[i]; concerns(cfg.Stage, c.Per) {
-			p.pools = append(p.pools, newPool(cfg, c))
+			o := &pool{stats: definePoolStats(c.Name), admittedAtOnce: appendOutcome(nil, "admitted", c.Name, 0, 1)}
+			o.Pool = p.records.AddPool(c, o.stats.Stats)
+			p.pools = append(p.pools, o)
 		}
 	}
 }
 
 // concerns reports whether a stage acquires pools of that kind.
-func concerns(stage admission.Stage, per admission.Per) bool {
+func concerns(stage config.Stage, per config.Per) bool {
 	switch stage {
-	case admission.StageInvocation:
-		return per == admission.PerInvocation
-	case admission.StageAttempt:
-		return per == admission.PerAttempt
+	case config.StageInvocation:
+		return per == config.PerInvocation
+	case config.StageAttempt:
+		return per == config.PerAttempt
 	}
-	return stage == admission.StageRequest
+	return stage == config.StageRequest
 }
-
-func newPool(cfg *admission.Config, c *admission.Pool) *pool {
-	o := &pool{Pool: c, prefix: dataPrefix + cfg.Domain + "/" + c.Name + "/", stats: definePoolStats(c.Name), keys: map[string]*key{}}
-	o.other = &key{pool: o, name: "other", limit: c.Limit, data: o.prefix + "other", fixed: true}
-	if limit, ok := c.Keys[o.other.name]; ok {
-		o.other.limit = limit
-	}
-	o.only = &key{pool: o, name: c.Name, limit: c.Limit, data: o.prefix + "only", fixed: true}
-	o.admittedAtOnce = appendOutcome(nil, "admitted", c.Name, 0, 1)
-	return o
-}
-
-// dataPrefix starts every shared data key and queue name: other plugins may share the same space. It carries the
-// version of what is stored.
-const dataPrefix = "headgate/1/"
 
 // begin starts a callback: one reading of the clock, and a fresh allowance of actions.
 func (p *plugin) begin() {
-	p.actions = 0
-	if now, ok := abi.Monotonic(); ok && now > p.now {
-		p.now = now
+	p.turn.actions = 0
+	if now, ok := abi.Monotonic(); ok && now > p.turn.now {
+		p.turn.now = now
+		p.records.SetTime(now)
 	}
 }
+
+// WakeBy implements records.Waker.
+func (p *plugin) WakeBy(at int64) { p.timer.wakeBy(p.turn.now, at) }
 
 // NewHttpContext starts a stream.
 func (p *plugin) NewHttpContext(id uint32) types.HttpContext {
@@ -148,15 +128,60 @@ func (p *plugin) NewHttpContext(id uint32) types.HttpContext {
 	return &stream{plugin: p, id: id}
 }
 
+// OnTick does what needs time.
+func (p *plugin) OnTick() {
+	if p.cfg == nil {
+		return
+	}
+	p.begin()
+	p.timer.ring()
+	p.backlog.flushed = true
+	if !p.asserted {
+		p.asserted = true
+		p.records.AssertLimits()
+	}
+	p.releaseLeaving()
+	p.giveUpSearches()
+	p.records.Age()
+	p.flush()
+	if p.records.Seated() {
+		p.receive()
+		p.records.KeepSeat(len(p.backlog.streams) > 0)
+		p.records.Repair()
+		p.records.Attend()
+		p.flush()
+	}
+	p.records.WakeForSeat()
+	p.backlog.flushed = false
+	p.timer.rearm(p.turn.now)
+}
+
+// OnQueueReady lets granted waiters go on, and releases the streams that waited for this turn.
+func (p *plugin) OnQueueReady(queue uint32) {
+	p.begin()
+	p.backlog.flushed = true
+	p.releaseLeaving()
+	if p.records.IsMailbox(queue) {
+		p.receive()
+	}
+	p.flush()
+	p.backlog.flushed = false
+}
+
+// receive takes grants out of the mailbox as long as this callback may act on them. The host calls once for each message,
+// so the rest is not forgotten.
+func (p *plugin) receive() {
+	for p.turn.actions < maxActions && p.records.Receive() {
+		p.flush()
+	}
+}
+
 // OnPluginDone gives the worker's seat up: the context has drained.
 func (p *plugin) OnPluginDone() bool {
 	if p.cfg != nil {
 		p.begin()
 		p.releaseLeaving()
-		p.repair()
-		if len(p.dirty) == 0 { // else the lease gives back what could not be
-			p.leave()
-		}
+		p.records.Leave()
 	}
 	return true
 }

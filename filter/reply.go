@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"github.com/headgate/headgate/admission"
+	"github.com/headgate/headgate/admission/request"
 	"github.com/headgate/headgate/filter/abi"
 )
 
@@ -73,7 +74,7 @@ func (s *stream) refuseNow() {
 	if s.grpc {
 		body = a.Message // becomes the grpc-message
 	}
-	p.actions++
+	p.turn.actions++
 	abi.SendLocalReply(a.Status, a.Details, bytesOf(body), headers, a.GRPC)
 }
 
@@ -95,8 +96,8 @@ func (s *stream) resume() {
 		return
 	}
 	s.announce()
-	s.paused, s.resumed = false, p.now
-	p.actions++
+	s.paused, s.resumed = false, p.turn.now
+	p.turn.actions++
 	abi.ContinueRequest()
 	abi.SetEffectiveContext(p.id)
 }
@@ -105,16 +106,16 @@ func (s *stream) resume() {
 func (s *stream) announce() {
 	p := s.plugin
 	s.handOver(true)
-	s.answer.sent = true
-	if s.at != nil {
-		s.publish("admitted", s.at.pool.Name)
+	s.answer.Sent = true
+	if s.asked != nil {
+		s.publish("admitted", s.asked.Name)
 	}
 	if s.shadow() || s.deadline == 0 || s.waited < millisecond && s.inherited == inheritedNothing {
 		return
 	}
 	for i := range s.deadlines {
 		h := &s.deadlines[i]
-		p.out = admission.AppendDeadline(p.out[:0], h.name, view(s.kept(h.original)), admission.Duration(s.deadline-p.now))
+		p.out = request.AppendDeadline(p.out[:0], h.name, view(s.kept(h.original)), admission.Duration(s.deadline-p.turn.now))
 		abi.ReplaceRequestHeader(h.name, p.out)
 	}
 }
@@ -122,8 +123,8 @@ func (s *stream) announce() {
 // publish puts the decision where the host's access log can print it: filter state wasm.headgate, a JSON object.
 func (s *stream) publish(outcome, pool string) {
 	p := s.plugin
-	if s.waited < millisecond && s.refusal.reason == reasonNone && s.at != nil && s.attempt <= 1 {
-		abi.SetProperty("headgate", s.at.pool.admittedAtOnce)
+	if s.waited < millisecond && s.refusal.reason == reasonNone && s.asked != nil && s.attempt <= 1 {
+		abi.SetProperty("headgate", s.asked.admittedAtOnce)
 		return
 	}
 	p.out = appendOutcome(p.out[:0], outcome, pool, s.waited/millisecond, max(s.attempt, 1))

@@ -143,11 +143,11 @@ func TestHoldAfterEveryEnding(t *testing.T) {
 			c.end(a)
 			g.host.Drain()
 			if c.hold > 0 {
-				require.Equal(t, 1, g.gauge("model.held"))
+				require.Equal(t, 1, g.gauge("model.on_hold"))
 				require.Zero(t, g.gauge("model.inflight"))
 			}
 			require.Equal(t, c.hold, g.after("the waiter runs", func() bool { return runs(w) }))
-			require.Zero(t, g.gauge("model.held"))
+			require.Zero(t, g.gauge("model.on_hold"))
 			for _, counter := range []string{"completed", "aborted", "provider_429", "provider_failure"} {
 				want, _ := c.counters[counter].(int)
 				require.Equal(t, want, g.counter("model."+counter), counter)
@@ -199,9 +199,9 @@ func TestHoldEndsWithoutTraffic(t *testing.T) {
 		answer(500)(g.sendModel(i, "m"))
 		g.host.Run(second)
 	}
-	require.Equal(t, 3, g.gauge("model.held"))
+	require.Equal(t, 3, g.gauge("model.on_hold"))
 	for want := 2; want >= 0; want-- {
-		took := g.after("a hold ends", func() bool { return g.gauge("model.held") == want })
+		took := g.after("a hold ends", func() bool { return g.gauge("model.on_hold") == want })
 		if want == 2 {
 			require.Equal(t, 4*second, took)
 		} else {
@@ -245,7 +245,7 @@ func TestOwnRefusalsHoldNothing(t *testing.T) {
 	g.host.Run(1100 * ms)
 	g.requireRefused(full, tooLate, "model", "the request behind the full model")
 	g.requireRefused(g.send(0, "x-model", "m", "x-request-timeout-ms", "0"), tooLate, "model", "an expired request")
-	require.Zero(t, g.gauge("model.held"))
+	require.Zero(t, g.gauge("model.on_hold"))
 	require.Equal(t, 1, g.gauge("model.inflight"), "the one that runs")
 	for _, counter := range []string{"aborted", "completed", "provider_429", "provider_failure", "rejected_breaker"} {
 		require.Zero(t, g.counter("model."+counter), counter)
@@ -262,7 +262,7 @@ func TestGrantedWaiterThatIsGoneHoldsNothing(t *testing.T) {
 	b.ClientGone() // the grant is on its way to it
 	g.host.Drain()
 	g.requireRunning(c, "the waiter behind it")
-	require.Zero(t, g.gauge("model.held"))
+	require.Zero(t, g.gauge("model.on_hold"))
 }
 
 func TestCase_O25_RetryAfterValues(t *testing.T) {
@@ -338,12 +338,12 @@ func TestCase_O25_SecondFailureDuringAHold(t *testing.T) {
 				answer(503, "retry-after", f.retryAfter)(running[i])
 			}
 			g.host.Drain()
-			require.Equal(t, 2, g.gauge("model.held"))
+			require.Equal(t, 2, g.gauge("model.on_hold"))
 			g.reload(config(pool("model", 2, "queue", 5, "max_wait", "2h", "hold", object{"failure": c.hold})))
 			for i, free := range c.frees {
 				g.after("a waiter runs", func() bool { return runs(waiters[i]) })
 				require.Equal(t, free, g.host.Elapsed()-begun)
-				require.Equal(t, 2, g.gauge("model.held")+g.gauge("model.inflight"))
+				require.Equal(t, 2, g.gauge("model.on_hold")+g.gauge("model.inflight"))
 			}
 			g.host.Run(20 * minute)
 			g.requireWaiting(waiters[2], "the third waiter: each held permit is freed once")
@@ -364,10 +364,10 @@ func TestCase_O25_TenFailuresWithALimitOfThree(t *testing.T) {
 		answer(500)(all[failed])
 		g.host.Drain()
 		failed++
-		require.LessOrEqual(t, g.gauge("model.held")+g.gauge("model.inflight"), 3)
-		require.GreaterOrEqual(t, g.gauge("model.held"), 1)
+		require.LessOrEqual(t, g.gauge("model.on_hold")+g.gauge("model.inflight"), 3)
+		require.GreaterOrEqual(t, g.gauge("model.on_hold"), 1)
 	}
-	require.Equal(t, 10*second, g.after("the last hold ends", func() bool { return g.gauge("model.held") == 0 }))
+	require.Equal(t, 10*second, g.after("the last hold ends", func() bool { return g.gauge("model.on_hold") == 0 }))
 	g.requireDrained("model")
 	g.requireCapacity("m", 3)
 	require.Equal(t, 10, g.counter("model.provider_failure"))
@@ -391,11 +391,11 @@ func TestHoldSurvivesItsWorker(t *testing.T) {
 			g.host.Run(5 * second)
 			g.requireRunning(w[0], "a waiter, with the dead one's permit")
 			g.requireWaiting(w[1], "a waiter, two permits held")
-			require.Equal(t, 2, g.gauge("model.held"))
+			require.Equal(t, 2, g.gauge("model.on_hold"))
 			g.after("the waiters run", func() bool { return runs(w[1]) && runs(w[2]) })
 			require.Equal(t, 20*second, g.host.Elapsed()-died)
 			g.requireWaiting(w[3], "the last waiter")
-			require.Zero(t, g.gauge("model.held"))
+			require.Zero(t, g.gauge("model.on_hold"))
 			require.Equal(t, 3, g.gauge("model.inflight"))
 		})
 	}
@@ -414,7 +414,7 @@ func TestHoldSurvivesAReload(t *testing.T) {
 		w := g.sendModel(0, "m")
 		g.reload(c(2, "0s"))
 		x := g.sendModel(1, "m")
-		require.Equal(t, 2, g.gauge("model.held"))
+		require.Equal(t, 2, g.gauge("model.on_hold"))
 		g.after("both waiters run", func() bool { return runs(w) && runs(x) })
 		require.Equal(t, 20*second, g.host.Elapsed()-begun)
 	})
@@ -423,7 +423,7 @@ func TestHoldSurvivesAReload(t *testing.T) {
 		answer(503)(g.sendModel(0, "m"))
 		begun := g.host.Elapsed()
 		g.reload(c(3, "20s"))
-		g.after("the gauge falls", func() bool { return g.gauge("model.held") == 0 })
+		g.after("the gauge falls", func() bool { return g.gauge("model.on_hold") == 0 })
 		require.Equal(t, 20*second, g.host.Elapsed()-begun)
 		g.requireQuiet()
 	})
@@ -433,7 +433,7 @@ func TestHoldSurvivesAReload(t *testing.T) {
 			answer(503)(g.sendModel(i%2, "m"))
 		}
 		g.reload(c(1, "20s"))
-		require.Equal(t, 3, g.gauge("model.held"), "nothing is freed by it")
+		require.Equal(t, 3, g.gauge("model.on_hold"), "nothing is freed by it")
 		w, x := g.sendModel(0, "m"), g.sendModel(1, "m")
 		g.after("a waiter runs", func() bool { return runs(w) })
 		g.host.Run(second)
@@ -495,9 +495,9 @@ func TestHoldsGaugeWhenTheKeysPlaceIsGivenAway(t *testing.T) {
 	answer(503)(g.sendModel(0, "m"))
 	g.host.Advance(3 * second) // no tick is delivered yet
 	g.requireRunning(g.sendModel(1, "n"), "a request for the key that takes the place")
-	require.Zero(t, g.gauge("model.held"))
+	require.Zero(t, g.gauge("model.on_hold"))
 	g.host.Run(minute)
-	require.Zero(t, g.gauge("model.held"))
+	require.Zero(t, g.gauge("model.on_hold"))
 }
 
 // min_active permits are left alone by holds.
@@ -513,7 +513,7 @@ func TestMinActive(t *testing.T) {
 					s.ClientGone()
 				}
 				g.host.Drain()
-				require.Equal(t, min(i+1, most), g.gauge("model.held"))
+				require.Equal(t, min(i+1, most), g.gauge("model.on_hold"))
 			}
 			for i := range minActive {
 				g.requireRunning(g.sendModel(i%2, "m"), "a request that holds must leave alone")
@@ -669,7 +669,7 @@ func TestOnlyBackgroundIsGated(t *testing.T) {
 	g.host.Drain()
 	g.requireRefused(send("gpt", "background"), noPermit, "background", "a background request during the hold of its class")
 	g.requireRunning(send("gpt", "interactive"), "an interactive one meanwhile")
-	require.Equal(t, 2, g.gauge("background.held"))
+	require.Equal(t, 2, g.gauge("background.on_hold"))
 }
 
 // --- without protection ---

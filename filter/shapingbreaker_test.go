@@ -455,7 +455,7 @@ func TestResultsOfAnEarlierStateAreIgnored(t *testing.T) {
 // With a penalty, failing permits are held for that in place of the failure's hold, doubling with each failure in a row.
 func TestPenaltyDoubles(t *testing.T) {
 	heldFor := func(g *gateway) time.Duration {
-		return g.after("nothing is held", func() bool { return g.gauge("model.held") == 0 })
+		return g.after("nothing is held", func() bool { return g.gauge("model.on_hold") == 0 })
 	}
 	b := breaking(1000, "penalty", "1s", "max_penalty", "5s")
 	for _, c := range []struct {
@@ -488,18 +488,18 @@ func TestPenaltyDoubles(t *testing.T) {
 func TestPenaltyOverTrips(t *testing.T) {
 	g := start(t, 2, guarded(breaking(2, "penalty", "1s", "max_penalty", "1m")))
 	g.fail(2) // 1 s, 2 s
-	require.Equal(t, 2, g.gauge("model.held"))
+	require.Equal(t, 2, g.gauge("model.on_hold"))
 	g.host.Run(2 * second)
-	require.Zero(t, g.gauge("model.held"))
+	require.Zero(t, g.gauge("model.on_hold"))
 	g.fail(1) // the probe: 4 s
 	g.host.Run(4*second - ms)
-	require.Equal(t, 1, g.gauge("model.held"))
+	require.Equal(t, 1, g.gauge("model.on_hold"))
 	g.host.Run(ms)
-	require.Zero(t, g.gauge("model.held"))
+	require.Zero(t, g.gauge("model.on_hold"))
 	g.pass(1, "the probe")
 	g.fail(1)
 	g.host.Run(second)
-	require.Zero(t, g.gauge("model.held"), "one second again")
+	require.Zero(t, g.gauge("model.on_hold"), "one second again")
 }
 
 // Waiters stay in the queue while it is open, and the oldest becomes the probe by itself.
@@ -648,7 +648,7 @@ func TestHeadroomStep(t *testing.T) {
 		g.host.Drain()
 	}
 	require.Equal(t, 3, g.fits("m", 6), "only a provider's 429 is pushback")
-	require.Zero(t, g.gauge("model.held"))
+	require.Zero(t, g.gauge("model.on_hold"))
 	require.Equal(t, 3, g.counter("model.provider_429"))
 	g.requireQuiet()
 	g.requireDrained("model")

@@ -168,14 +168,14 @@ func (s *shaping) check() {
 	}
 	s.live = kept
 	s.endHolds()
-	require.GreaterOrEqual(s.t, s.gauge("model.held"), 0)
+	require.GreaterOrEqual(s.t, s.gauge("model.on_hold"), 0)
 	if s.faults.lateWorkers { // one that is reaped by mistake counts again, above the limit, and its releases hold nothing
 		return
 	}
 	require.LessOrEqual(s.t, running+len(s.held), s.most, "more run and are held than the limit")
 	if !s.faults.failedSwaps && !s.faults.crashes && !s.faults.reloads {
-		require.GreaterOrEqual(s.t, s.gauge("model.held")+s.gauge("model.inflight"), len(s.held)+running, "the gauges")
-		require.LessOrEqual(s.t, s.gauge("model.held")+s.gauge("model.inflight"), s.most)
+		require.GreaterOrEqual(s.t, s.gauge("model.on_hold")+s.gauge("model.inflight"), len(s.held)+running, "the gauges")
+		require.LessOrEqual(s.t, s.gauge("model.on_hold")+s.gauge("model.inflight"), s.most)
 	}
 }
 
@@ -195,7 +195,7 @@ func (s *shaping) finish() {
 	}
 	s.host.Run(10 * second)
 	if !s.faults.crashes && !s.faults.reloads { // with the context that made a hold goes the tick at its end; the next request sees to it
-		require.Zero(s.t, s.gauge("model.held"))
+		require.Zero(s.t, s.gauge("model.on_hold"))
 	}
 	s.recover()
 	s.host.Run(10 * second)

@@ -8,8 +8,8 @@ func Alive(living ...admission.Worker) *admission.WorkerTable {
 	var seats [admission.MaxWorkers]uint64
 	last := -1
 	for _, w := range living {
-		seats[w.Slot] = w.Epoch
-		last = max(last, int(w.Slot))
+		seats[w.Seat] = w.Epoch
+		last = max(last, int(w.Seat))
 	}
 	for _, epoch := range seats[:last+1] {
 		var s [24]byte

@@ -68,16 +68,16 @@ type grant struct {
 // findGrants collects the tickets that were granted.
 func (s *step) findGrants() {
 	for _, g := range s.effect.Grants {
-		found := grant{Ticket: admission.Ticket{Slot: g.Slot, Seq: g.Seq, Deadline: -1}}
+		found := grant{Ticket: admission.Ticket{Seat: g.Seat, Seq: g.Seq, Deadline: -1}}
 		for i := range s.before.Queue.Len() {
-			if t := s.before.Queue.At(i); t.Slot == g.Slot && t.Seq == g.Seq {
+			if t := s.before.Queue.At(i); t.Seat == g.Seat && t.Seq == g.Seq {
 				found = grant{t, s.before.Tenants[t.Tenant].ID}
 			}
 		}
 		if found.Deadline < 0 { // queued by this very step: a sync of a column that was gone
 			for _, t := range s.op.Waiting {
 				if s.op.Me == g.Worker && t.Seq == g.Seq {
-					found.Deadline, found.tenant = t.Deadline, s.op.Running[t.Tenant].Tenant
+					found.Deadline, found.tenant = t.Deadline, s.op.Inflight[t.Tenant].Tenant
 				}
 			}
 		}
@@ -85,7 +85,7 @@ func (s *step) findGrants() {
 	}
 	if s.op.Kind == admission.OpAcquire && s.effect.Verdict == admission.VerdictGranted {
 		s.own = true
-		s.grants = append(s.grants, grant{admission.Ticket{Slot: s.op.Me.Slot, Seq: s.op.Seq, Deadline: s.now + 1}, s.op.Tenant})
+		s.grants = append(s.grants, grant{admission.Ticket{Seat: s.op.Me.Seat, Seq: s.op.Seq, Deadline: s.now + 1}, s.op.Tenant})
 	}
 }
 
@@ -102,30 +102,30 @@ func (s *step) sums() error {
 	inflight, queued, parked := map[uint16]uint32{}, map[uint16]uint32{}, map[uint16]uint32{}
 	permits, tickets := map[uint16]uint32{}, map[uint16]uint32{}
 	for _, h := range r.Holders {
-		inflight[h.Tenant] += h.Count
-		permits[h.Slot] += h.Count
+		inflight[h.Tenant] += h.Inflight
+		permits[h.Seat] += h.Inflight
 	}
 	for i := range r.Queue.Len() {
 		t := r.Queue.At(i)
 		queued[t.Tenant]++
-		tickets[t.Slot]++
+		tickets[t.Seat]++
 	}
 	for _, p := range r.Holds {
 		parked[p.Tenant] += p.Count
 	}
 	var errs []error
 	for _, c := range r.Columns {
-		if permits[c.Slot] != c.Permits || tickets[c.Slot] != c.Tickets {
-			errs = append(errs, fmt.Errorf("I3: column %+v has %d permits and %d tickets", c, permits[c.Slot], tickets[c.Slot]))
+		if permits[c.Seat] != c.Inflight || tickets[c.Seat] != c.Tickets {
+			errs = append(errs, fmt.Errorf("I3: column %+v has %d permits and %d tickets", c, permits[c.Seat], tickets[c.Seat]))
 		}
-		delete(permits, c.Slot)
-		delete(tickets, c.Slot)
+		delete(permits, c.Seat)
+		delete(tickets, c.Seat)
 	}
 	if len(permits)+len(tickets) > 0 {
 		errs = append(errs, fmt.Errorf("I3: no column for permits %v, tickets %v", permits, tickets))
 	}
 	for i, t := range r.Tenants {
-		if at := uint16(i); inflight[at] != t.Inflight || queued[at] != t.Queued || parked[at] != t.Parked {
+		if at := uint16(i); inflight[at] != t.Inflight || queued[at] != t.Queued || parked[at] != t.OnHold {
 			errs = append(errs, fmt.Errorf("I3: tenant %+v has inflight %d, queued %d, parked %d", t, inflight[at], queued[at], parked[at]))
 		}
 	}
@@ -134,10 +134,10 @@ func (s *step) sums() error {
 
 func (s *step) deltas() error {
 	e, r := s.effect, &s.after
-	if e.Used != r.Used() || e.Queued != r.Queue.Len() || e.Held != r.Held() {
-		return fmt.Errorf("I3: effect %+v, record used %d queued %d held %d", e, r.Used(), r.Queue.Len(), r.Held())
+	if e.Inflight != r.Inflight() || e.Queued != r.Queue.Len() || e.OnHold != r.OnHold() {
+		return fmt.Errorf("I3: effect %+v, record used %d queued %d held %d", e, r.Inflight(), r.Queue.Len(), r.OnHold())
 	}
-	if e.Used-e.UsedDelta != s.before.Used() || e.Queued-e.QueuedDelta != s.before.Queue.Len() || e.Held-e.HeldDelta != s.before.Held() {
+	if e.Inflight-e.InflightDelta != s.before.Inflight() || e.Queued-e.QueuedDelta != s.before.Queue.Len() || e.OnHold-e.OnHoldDelta != s.before.OnHold() {
 		return fmt.Errorf("I3: deltas of %+v don't add up", e)
 	}
 	return nil
@@ -149,19 +149,19 @@ func (s *step) limit() error {
 	if s.op.Assert && int(r.Limit) != s.op.Limit {
 		return fmt.Errorf("I9: limit %d, asserted %d", r.Limit, s.op.Limit)
 	}
-	if len(s.grants) > 0 && r.Used()+r.Held() > int(r.Limit) {
-		return fmt.Errorf("I1: granted %v, and now %d used + %d held > limit %d", s.grants, r.Used(), r.Held(), r.Limit)
+	if len(s.grants) > 0 && r.Inflight()+r.OnHold() > int(r.Limit) {
+		return fmt.Errorf("I1: granted %v, and now %d used + %d held > limit %d", s.grants, r.Inflight(), r.OnHold(), r.Limit)
 	}
 	return nil
 }
 
 // outstanding checks I9: looking after a record takes nothing from the living.
 func (s *step) outstanding() error {
-	if s.op.Kind != admission.OpTend || s.effect.Reaped > 0 {
+	if s.op.Kind != admission.OpMaintain || s.effect.Reaped > 0 {
 		return nil
 	}
-	if s.after.Used() < s.before.Used() || s.after.Used()+s.after.Queue.Len() < s.before.Used()+s.before.Queue.Len() {
-		return fmt.Errorf("I9: %d permits and %d tickets were outstanding, and %d and %d are", s.before.Used(), s.before.Queue.Len(), s.after.Used(), s.after.Queue.Len())
+	if s.after.Inflight() < s.before.Inflight() || s.after.Inflight()+s.after.Queue.Len() < s.before.Inflight()+s.before.Queue.Len() {
+		return fmt.Errorf("I9: %d permits and %d tickets were outstanding, and %d and %d are", s.before.Inflight(), s.before.Queue.Len(), s.after.Inflight(), s.after.Queue.Len())
 	}
 	return nil
 }
@@ -169,7 +169,7 @@ func (s *step) outstanding() error {
 // workConserving checks I4.
 func (s *step) workConserving() error {
 	r := &s.after
-	if free := int(r.Limit) - r.Used() - r.Held(); free > 0 {
+	if free := int(r.Limit) - r.Inflight() - r.OnHold(); free > 0 {
 		for i := range r.Queue.Len() {
 			if t := r.Queue.At(i); t.Deadline > s.now {
 				return fmt.Errorf("I4: %d permits free and %+v waits", free, t)
@@ -189,10 +189,10 @@ func (s *step) tickets() error {
 	granted := map[id]bool{}
 	var errs []error
 	for _, g := range s.grants {
-		if granted[id{g.Slot, g.Seq}] {
+		if granted[id{g.Seat, g.Seq}] {
 			errs = append(errs, fmt.Errorf("I2: %+v granted twice", g))
 		}
-		granted[id{g.Slot, g.Seq}] = true
+		granted[id{g.Seat, g.Seq}] = true
 		if g.Deadline <= s.now {
 			errs = append(errs, fmt.Errorf("I7: %+v granted at %d", g, s.now))
 		}
@@ -201,33 +201,33 @@ func (s *step) tickets() error {
 	there := map[id]bool{}
 	for i := range s.after.Queue.Len() {
 		t := s.after.Queue.At(i)
-		v := id{t.Slot, t.Seq}
+		v := id{t.Seat, t.Seq}
 		if there[v] || granted[v] {
 			errs = append(errs, fmt.Errorf("I2: %+v is in the queue twice, or granted", t))
 		}
 		there[v] = true
-		if epoch(&s.before, t.Slot) == epoch(&s.after, t.Slot) {
+		if epoch(&s.before, t.Seat) == epoch(&s.after, t.Seat) {
 			is = append(is, v)
 		}
 	}
-	mine := map[uint32]bool{}
-	for _, seq := range s.effect.Mine {
-		mine[seq] = true
+	expired := map[uint32]bool{}
+	for _, seq := range s.effect.Expired {
+		expired[seq] = true
 	}
 	for i := range s.before.Queue.Len() {
 		t := s.before.Queue.At(i)
-		v := id{t.Slot, t.Seq}
-		reaped := s.effect.Reaped > 0 && epoch(&s.before, t.Slot) != epoch(&s.after, t.Slot)
-		own := t.Slot == s.op.Me.Slot && (s.op.Kind == admission.OpCancel && t.Seq == s.op.Seq || s.op.Kind == admission.OpSync ||
-			s.op.Kind == admission.OpExpire && mine[t.Seq])
+		v := id{t.Seat, t.Seq}
+		reaped := s.effect.Reaped > 0 && epoch(&s.before, t.Seat) != epoch(&s.after, t.Seat)
+		own := t.Seat == s.op.Me.Seat && (s.op.Kind == admission.OpCancel && t.Seq == s.op.Seq || s.op.Kind == admission.OpReconcile ||
+			s.op.Kind == admission.OpExpire && expired[t.Seq])
 		switch {
-		case there[v] && epoch(&s.before, t.Slot) == epoch(&s.after, t.Slot):
+		case there[v] && epoch(&s.before, t.Seat) == epoch(&s.after, t.Seat):
 			was = append(was, v)
 		case granted[v] || own || reaped:
 		default:
 			errs = append(errs, fmt.Errorf("I2: %+v is lost", t))
 		}
-		if s.op.Kind == admission.OpExpire && mine[t.Seq] && t.Slot == s.op.Me.Slot && t.Deadline > s.now {
+		if s.op.Kind == admission.OpExpire && expired[t.Seq] && t.Seat == s.op.Me.Seat && t.Deadline > s.now {
 			errs = append(errs, fmt.Errorf("I7: %+v expired at %d", t, s.now))
 		}
 	}
@@ -268,7 +268,7 @@ func (s *step) ruleFor(order []grant) error {
 	shares := map[uint64]*share{}
 	for _, t := range s.after.Tenants {
 		if t.Weight != 0 {
-			shares[t.ID] = &share{running: uint64(t.Inflight) + uint64(t.Parked), weight: uint64(t.Weight), last: s.before.Forgotten}
+			shares[t.ID] = &share{running: uint64(t.Inflight) + uint64(t.OnHold), weight: uint64(t.Weight), last: s.before.Forgotten}
 		}
 	}
 	for _, t := range s.before.Tenants {
@@ -315,7 +315,7 @@ func (s *step) ruleFor(order []grant) error {
 // position is a ticket's place among those there were before the step; new ones come last.
 func (s *step) position(t admission.Ticket) int {
 	for i := range s.before.Queue.Len() {
-		if b := s.before.Queue.At(i); b.Slot == t.Slot && b.Seq == t.Seq && epoch(&s.before, t.Slot) == epoch(&s.after, t.Slot) {
+		if b := s.before.Queue.At(i); b.Seat == t.Seat && b.Seq == t.Seq && epoch(&s.before, t.Seat) == epoch(&s.after, t.Seat) {
 			return i
 		}
 	}
@@ -325,7 +325,7 @@ func (s *step) position(t admission.Ticket) int {
 // epoch is the incarnation whose column is in a slot; 0: there is none.
 func epoch(r *admission.Record, slot uint16) uint64 {
 	for _, c := range r.Columns {
-		if c.Slot == slot {
+		if c.Seat == slot {
 			return c.Epoch
 		}
 	}
@@ -352,7 +352,7 @@ func (s *step) overtaking() error {
 		m := map[uint64]bool{}
 		for i := range r.Queue.Len() {
 			t := r.Queue.At(i)
-			if at := &r.Tenants[t.Tenant]; t.Deadline > s.now && at.Inflight+at.Parked == 0 {
+			if at := &r.Tenants[t.Tenant]; t.Deadline > s.now && at.Inflight+at.OnHold == 0 {
 				m[at.ID] = true
 			}
 		}

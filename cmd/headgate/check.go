@@ -6,7 +6,7 @@ import (
 	"io"
 	"os"
 
-	"github.com/headgate/headgate/admission"
+	"github.com/headgate/headgate/admission/config"
 )
 
 func runCheck(term terminal, args []string) error {
@@ -21,11 +21,11 @@ func runCheck(term terminal, args []string) error {
 	if err != nil {
 		return err
 	}
-	config, err := admission.ParseConfig(text)
+	cfg, err := config.Parse(text)
 	if err != nil {
 		return fmt.Errorf("%s: %w", files[0], err)
 	}
-	fmt.Fprintf(term.out, "%s is valid: %d pools, %d routes\n", files[0], len(config.Pools), len(config.Routes))
+	fmt.Fprintf(term.out, "%s is valid: %d pools, %d routes\n", files[0], len(cfg.Pools), len(cfg.Routes))
 	return nil
 }
 

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/headgate/headgate/admission"
+	"github.com/headgate/headgate/admission/config"
 )
 
 // A pluginConfig has the fields of the plugin configuration that envoy.yaml uses, in the same order.
@@ -94,21 +94,21 @@ func (g *gateway) pools() []pluginPool {
 
 // plugin returns template, the plugin configuration of envoy.yaml, with the gateway's values.
 func (g *gateway) plugin(template string) (*pluginConfig, error) {
-	var config pluginConfig
+	var cfg pluginConfig
 	decoder := json.NewDecoder(bytes.NewReader([]byte(template)))
 	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&config); err != nil {
+	if err := decoder.Decode(&cfg); err != nil {
 		return nil, fmt.Errorf("the plugin configuration to edit: %w", err)
 	}
-	config.Routes = g.routes(config.Routes)
+	cfg.Routes = g.routes(cfg.Routes)
 	if !g.bind.Addr().IsLoopback() {
-		config.Identity.Tenant = nil // a client on another machine could send any tenant header
+		cfg.Identity.Tenant = nil // a client on another machine could send any tenant header
 	}
-	config.Pools = g.pools()
-	if _, err := admission.ParseConfig([]byte(config.textFor(config.Stage))); err != nil {
+	cfg.Pools = g.pools()
+	if _, err := config.Parse([]byte(cfg.textFor(cfg.Stage))); err != nil {
 		return nil, g.explainRefusal(err)
 	}
-	return &config, nil
+	return &cfg, nil
 }
 
 // textFor is the configuration as JSON, for one stage.

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate/headgate/admission"
+	"github.com/headgate/headgate/admission/config"
 )
 
 // A printedConfig is what `headgate run --print-config` prints.
@@ -25,34 +26,34 @@ func printConfig(t *testing.T, args ...string) printedConfig {
 	return printed
 }
 
-func (p *printedConfig) at(t *testing.T, stage string) *admission.Config {
+func (p *printedConfig) at(t *testing.T, stage string) *config.Config {
 	t.Helper()
-	config, err := admission.ParseConfig(p.Plugin[stage])
+	cfg, err := config.Parse(p.Plugin[stage])
 	require.NoError(t, err)
-	return config
+	return cfg
 }
 
 func TestPrintConfigShowsWhatTheDefaultsBecome(t *testing.T) {
 	printed := printConfig(t)
 	require.Len(t, printed.Plugin, 2)
 	invocation, attempt := printed.at(t, "invocation"), printed.at(t, "attempt")
-	require.Equal(t, admission.StageInvocation, invocation.Stage)
-	require.Equal(t, admission.StageAttempt, attempt.Stage)
+	require.Equal(t, config.StageInvocation, invocation.Stage)
+	require.Equal(t, config.StageAttempt, attempt.Stage)
 	attempt.Stage = invocation.Stage
 	require.Equal(t, invocation, attempt, "both stages have the same configuration")
 
 	require.Len(t, invocation.Pools, 2)
 	route, upstream := invocation.Pools[0], invocation.Pools[1]
 	require.Equal(t, unprotectedRoute(), route)
-	require.Equal(t, admission.Pool{
-		Name: "upstream", Key: route.Key, Per: admission.PerAttempt, Limit: 4, Queue: 4, MaxWait: 30 * admission.Second,
-		Hold: admission.Hold{
+	require.Equal(t, config.Pool{
+		Name: "upstream", Key: route.Key, Per: config.PerAttempt, Limit: 4, Queue: 4, MaxWait: 30 * admission.Second,
+		Shaping: admission.Shaping{Hold: admission.Hold{
 			Success: 200 * admission.Millisecond, Cancel: 200 * admission.Millisecond, Failure: 2 * admission.Second,
 		},
-		Breaker: &admission.Breaker{
-			Failures: 5, Window: 30 * admission.Second, Open: 10 * admission.Second, MaxOpen: 120 * admission.Second,
-			Penalty: 2 * admission.Second, MaxPenalty: 60 * admission.Second,
-		},
+			Breaker: &admission.Breaker{
+				Failures: 5, Window: 30 * admission.Second, Open: 10 * admission.Second, MaxOpen: 120 * admission.Second,
+				Penalty: 2 * admission.Second, MaxPenalty: 60 * admission.Second,
+			}},
 	}, upstream)
 
 	require.Equal(t, 4294967295.0, printed.Envoy["retry_policy"].(map[string]any)["num_retries"])
@@ -66,7 +67,7 @@ func TestPrintConfigWithoutRetriesIsOneStageAndOnePool(t *testing.T) {
 	require.Len(t, printed.Plugin, 1)
 	pools := printed.at(t, "request").Pools
 	require.Len(t, pools, 1)
-	require.Equal(t, admission.PerInvocation, pools[0].Per)
+	require.Equal(t, config.PerInvocation, pools[0].Per)
 	require.Nil(t, pools[0].Breaker)
 	cooldowns := admission.Hold{Success: 200 * admission.Millisecond, Cancel: 200 * admission.Millisecond}
 	require.Equal(t, cooldowns, pools[0].Hold)
@@ -79,13 +80,13 @@ func TestPrintConfigWithoutRetriesIsOneStageAndOnePool(t *testing.T) {
 func TestPrintConfigWithEveryProtectionOff(t *testing.T) {
 	printed := printConfig(t, "--retry", "0", "--circuit-breaker", "off",
 		"--failure-hold", "0", "--release-cooldown", "0", "--cancel-cooldown", "0")
-	require.Equal(t, []admission.Pool{unprotectedRoute()}, printed.at(t, "request").Pools)
+	require.Equal(t, []config.Pool{unprotectedRoute()}, printed.at(t, "request").Pools)
 }
 
 // unprotectedRoute is the pool route as the defaults make it, without holds, breaker and headroom.
-func unprotectedRoute() admission.Pool {
-	return admission.Pool{
-		Name: "route", Key: []admission.Dimension{admission.DimensionRoute},
+func unprotectedRoute() config.Pool {
+	return config.Pool{
+		Name: "route", Key: []config.Dimension{config.DimensionRoute},
 		Limit: 4, Queue: 100, MaxWait: 30 * admission.Second,
 	}
 }

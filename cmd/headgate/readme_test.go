@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/headgate/headgate/admission"
+	"github.com/headgate/headgate/admission/config"
 )
 
 func TestREADMEShowsWhatTheToolDoes(t *testing.T) {
@@ -15,9 +15,9 @@ func TestREADMEShowsWhatTheToolDoes(t *testing.T) {
 	require.NoError(t, err)
 	readme := string(text)
 
-	config := regexp.MustCompile("(?s)```json\n(.*?)```").FindStringSubmatch(readme)
-	require.NotNil(t, config)
-	_, err = admission.ParseConfig([]byte(config[1]))
+	shown := regexp.MustCompile("(?s)```json\n(.*?)```").FindStringSubmatch(readme)
+	require.NotNil(t, shown)
+	_, err = config.Parse([]byte(shown[1]))
 	require.NoError(t, err)
 
 	plan, err := parseRun(terminal{}, []string{"--sample"})

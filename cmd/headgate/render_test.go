@@ -12,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/headgate/headgate/admission"
+	"github.com/headgate/headgate/admission/config"
 	"github.com/headgate/headgate/envoy"
 	"github.com/headgate/headgate/envoy/rig"
 )
@@ -58,11 +59,11 @@ func commentLines(document string) int {
 }
 
 // parsedPlugin is the plugin configuration of the filter at a path of a bootstrap.
-func parsedPlugin(t *testing.T, bootstrap, filter string) *admission.Config {
+func parsedPlugin(t *testing.T, bootstrap, filter string) *config.Config {
 	t.Helper()
-	config, err := admission.ParseConfig([]byte(at(t, bootstrap, filter+"configuration/value")))
+	cfg, err := config.Parse([]byte(at(t, bootstrap, filter+"configuration/value")))
 	require.NoError(t, err)
-	return config
+	return cfg
 }
 
 func TestRenderPutsTheFlagsInTheirPlaces(t *testing.T) {
@@ -85,14 +86,14 @@ func TestRenderPutsTheFlagsInTheirPlaces(t *testing.T) {
 	} {
 		require.Equal(t, want, at(t, rendered, path), path)
 	}
-	config := parsedPlugin(t, rendered, filterPath)
-	require.Len(t, config.Pools, 2)
-	pool := config.Pools[0]
+	cfg := parsedPlugin(t, rendered, filterPath)
+	require.Len(t, cfg.Pools, 2)
+	pool := cfg.Pools[0]
 	require.Equal(t, "route", pool.Name)
 	require.Equal(t, 7, pool.Limit)
 	require.Equal(t, 9, pool.Queue)
 	require.Equal(t, 90*admission.Second, pool.MaxWait)
-	require.Equal(t, "x-tenant", config.Identity.Tenant[0].Name)
+	require.Equal(t, "x-tenant", cfg.Identity.Tenant[0].Name)
 }
 
 func TestRenderTrustsNoTenantHeaderBeyondLoopback(t *testing.T) {
@@ -142,13 +143,13 @@ func TestRenderIstioHasTheSameLimits(t *testing.T) {
 	require.NoError(t, yaml.Unmarshal([]byte(rendered), &object))
 	text, err := json.Marshal(object.Spec.PluginConfig)
 	require.NoError(t, err)
-	config, err := admission.ParseConfig(text)
+	cfg, err := config.Parse(text)
 	require.NoError(t, err)
-	require.Equal(t, admission.StageRequest, config.Stage)
-	require.Equal(t, "route", config.Pools[0].Name)
-	require.Equal(t, 7, config.Pools[0].Limit)
-	require.Equal(t, 0, config.Pools[0].Queue)
-	require.Equal(t, 250*admission.Millisecond, config.Pools[0].MaxWait)
+	require.Equal(t, config.StageRequest, cfg.Stage)
+	require.Equal(t, "route", cfg.Pools[0].Name)
+	require.Equal(t, 7, cfg.Pools[0].Limit)
+	require.Equal(t, 0, cfg.Pools[0].Queue)
+	require.Equal(t, 250*admission.Millisecond, cfg.Pools[0].MaxWait)
 	require.Contains(t, rendered, "failStrategy: FAIL_RELOAD")
 }
 

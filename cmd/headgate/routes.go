@@ -1,8 +1,6 @@
 package main
 
 import (
-	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
@@ -10,40 +8,22 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/headgate/headgate/admission"
+	"github.com/headgate/headgate/admission/config"
 )
 
 // A pattern is one value of --limit: its text, and the route that it means.
 type pattern struct {
 	text  string
-	route admission.Route
+	route config.Route
 }
 
 // parsePattern reads [METHOD ]/path[:N][@group].
 func parsePattern(text string) (pattern, error) {
-	route, err := parseRoute(text)
+	route, err := config.ParseRoute(text)
 	if err != nil {
 		return pattern{}, fmt.Errorf("%w: want [METHOD ]/path[:N][@group], e.g. \"POST /chat/completions:4\"", err)
 	}
 	return pattern{text, route}, nil
-}
-
-// parseRoute reads a pattern as the plugin configuration reads it. Its error says only what is wrong.
-func parseRoute(text string) (admission.Route, error) {
-	config, err := json.Marshal(map[string]any{"routes": []string{text}, "pools": []pluginPool{{Name: "any", Limit: 1}}})
-	if err != nil {
-		return admission.Route{}, err
-	}
-	parsed, err := admission.ParseConfig(config)
-	var refused *admission.ConfigError
-	if errors.As(err, &refused) {
-		_, problem, _ := strings.Cut(refused.Problem, `" `)
-		return admission.Route{}, errors.New(cmp.Or(problem, refused.Problem))
-	}
-	if err != nil {
-		return admission.Route{}, err
-	}
-	return parsed.Routes[0], nil
 }
 
 // withLimit is the pattern's text with its own limit, or with n where it has none.
@@ -91,7 +71,7 @@ var routeIndex = regexp.MustCompile(`routes\[(\d+)\]`)
 
 // explainRefusal turns a refusal of the plugin configuration into one that names the flag.
 func (g *gateway) explainRefusal(err error) error {
-	var refused *admission.ConfigError
+	var refused *config.Error
 	if len(g.limits) == 0 || !errors.As(err, &refused) || !routeIndex.MatchString(refused.Field) {
 		return fmt.Errorf("these flags make no plugin configuration: %w", err)
 	}
@@ -111,7 +91,7 @@ type methodPaths struct {
 func pathsByMethod(routes []string) ([]methodPaths, error) {
 	var grouped []methodPaths
 	for _, text := range routes {
-		route, err := parseRoute(text)
+		route, err := config.ParseRoute(text)
 		if err != nil {
 			return nil, err
 		}

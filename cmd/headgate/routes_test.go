@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate/headgate/admission/request"
 )
 
 func TestPatternsGetTheConcurrencyAndGroupsShareIt(t *testing.T) {
@@ -13,21 +15,21 @@ func TestPatternsGetTheConcurrencyAndGroupsShareIt(t *testing.T) {
 		"--concurrency", "3",
 		"--global-concurrency", "5", "--queue", "9")
 	for stage := range printed.Plugin {
-		config := printed.at(t, stage)
-		require.Len(t, config.Pools, 3)
+		cfg := printed.at(t, stage)
+		require.Len(t, cfg.Pools, 3)
 		for _, i := range []int{0, 2} {
-			require.Equal(t, map[string]int{"POST /a": 3, "/b": 7, "@g": 3}, config.Pools[i].Keys)
+			require.Equal(t, map[string]int{"POST /a": 3, "/b": 7, "@g": 3}, cfg.Pools[i].Keys)
 		}
-		require.Equal(t, "gateway", config.Pools[1].Name)
-		require.Equal(t, 5, config.Pools[1].Limit)
-		require.Equal(t, 9, config.Pools[1].Queue)
-		require.Equal(t, 7, config.Pools[2].Queue, "the queue has a place for each request that the route admits")
+		require.Equal(t, "gateway", cfg.Pools[1].Name)
+		require.Equal(t, 5, cfg.Pools[1].Limit)
+		require.Equal(t, 9, cfg.Pools[1].Queue)
+		require.Equal(t, 7, cfg.Pools[2].Queue, "the queue has a place for each request that the route admits")
 	}
 }
 
 func TestTheWellKnownAPIsAreGovernedWithoutLimit(t *testing.T) {
 	printed := printConfig(t)
-	config := printed.at(t, "invocation")
+	cfg := printed.at(t, "invocation")
 	methods, err := pathsByMethod(routesOf(t, printed.Plugin["invocation"]))
 	require.NoError(t, err)
 	require.Len(t, methods, 1)
@@ -55,7 +57,7 @@ func TestTheWellKnownAPIsAreGovernedWithoutLimit(t *testing.T) {
 		"/v1?x=/chat/completions":        false,
 		"/v1/models/a/b:generateContent": false,
 	} {
-		route, ok := config.MatchRoute("POST", path)
+		route, ok := request.MatchRoute(cfg.Routes, "POST", path)
 		require.Equal(t, governed, ok, path)
 		require.Equal(t, governed, retried.MatchString(path), "whether %s is retried", path)
 		if governed {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"github.com/headgate/headgate/admission"
 )
 
 // A shaping is how the gateway protects an upstream beyond the limits: what the flags say about holds, the breaker and
@@ -41,7 +43,7 @@ func defaultShaping() shaping {
 
 // The greatest values that the plugin configuration takes.
 const (
-	maxHold     = 10 * time.Minute
+	maxHold     = time.Duration(admission.MaxHold)
 	maxFailures = 1000
 	maxSpan     = 24 * time.Hour
 )

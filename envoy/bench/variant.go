@@ -66,7 +66,7 @@ func buildWasm(folder, out string) (string, error) {
 	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-buildvcs=false", "-trimpath",
 		"-ldflags=-s -w", "-o", out, ".")
 	cmd.Dir = folder
-	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm")
+	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "GOEXPERIMENT=nogreenteagc")
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build %s: %w\n%s", folder, err, text)
 	}

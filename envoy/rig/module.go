@@ -56,7 +56,7 @@ func BuildModule(t testing.TB, tag string) string {
 	cmd := exec.Command("go", "build", "-tags", tag, "-buildmode=c-shared", "-buildvcs=false", "-trimpath",
 		"-ldflags=-s -w", "-o", out, "./cmd/filter")
 	cmd.Dir = root
-	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm")
+	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "GOEXPERIMENT=nogreenteagc")
 	if text, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build the filter with -tags %s: %v\n%s", tag, err, text)
 	}

@@ -1,0 +1,249 @@
+package request
+
+import (
+	"github.com/headgate/headgate/admission/config"
+	"github.com/headgate/headgate/admission/internal/text"
+)
+
+// A reading is one way in which an upstream may understand a path. Every reading drops the query, percent-decodes once
+// (an invalid escape is literal), merges slashes, resolves `.` and `..`, and drops a trailing slash; upstreams differ in
+// the rest, so each of these is a bit.
+type reading uint8
+
+const (
+	encodedSlashes reading = 1 << iota // %2F separates segments as / does
+	backslashes                        // \ separates segments
+	parameters                         // a segment ends at its first ;
+)
+
+// readingsOf is all bits that make a difference to path. An ordinary path has none of them, and so one reading.
+func readingsOf(path string) (r reading) {
+	for i := range len(path) {
+		switch path[i] {
+		case '\\':
+			r |= backslashes
+		case ';':
+			r |= parameters
+		case '%':
+			r |= readingsOfEscape(path, i)
+		}
+	}
+	return r
+}
+
+func readingsOfEscape(path string, i int) reading {
+	switch c, n := decodedAt(path, i); {
+	case n == 1:
+		return 0
+	case c == '/':
+		return encodedSlashes
+	case c == '\\':
+		return encodedSlashes | backslashes
+	case c == ';':
+		return parameters
+	}
+	return 0
+}
+
+// cutQuery is path without its query and fragment.
+func cutQuery(path string) string {
+	for i := range len(path) {
+		if path[i] == '?' || path[i] == '#' {
+			return path[:i]
+		}
+	}
+	return path
+}
+
+// A segmentWalk goes through the segments of a path from the last to the first, as its reading has them. Empty segments
+// and dot segments are taken into account and left out. Segments are still percent-encoded.
+type segmentWalk struct {
+	path    string // what is left of it
+	reading reading
+	segment string // what back found
+	skip    int    // how many segments to the left a `..` has taken away
+	atStart bool
+}
+
+// back moves to the next segment to the left; false when there is none.
+func (w *segmentWalk) back() bool {
+	for !w.atStart {
+		w.segment = w.cut()
+		switch dots := dotsOf(w.segment); {
+		case w.segment == "" || dots == 1:
+		case dots == 2:
+			w.skip++
+		case w.skip > 0:
+			w.skip--
+		default:
+			return true
+		}
+	}
+	return false
+}
+
+// cut takes the last segment off the path, whatever it is.
+func (w *segmentWalk) cut() string {
+	for i := len(w.path) - 1; i >= 0; i-- {
+		if n := w.separator(i); n > 0 {
+			s := w.path[i+n:]
+			w.path = w.path[:i]
+			return w.withoutParameters(s)
+		}
+	}
+	w.atStart = true
+	return w.withoutParameters(w.path)
+}
+
+// separator is how many bytes the separator at i has; 0 when there is none. Escapes never overlap, so it does not
+// matter from which side they are met.
+func (w *segmentWalk) separator(i int) int {
+	switch w.path[i] {
+	case '/':
+		return 1
+	case '\\', '%':
+		c, n := decodedAt(w.path, i)
+		if n == 3 && w.reading&encodedSlashes == 0 || c == '\\' && w.reading&backslashes == 0 {
+			return 0
+		}
+		if c == '/' || c == '\\' {
+			return n
+		}
+	}
+	return 0
+}
+
+func (w *segmentWalk) withoutParameters(segment string) string {
+	if w.reading&parameters == 0 {
+		return segment
+	}
+	for i := range len(segment) {
+		if c := segment[i]; c == ';' || c == '%' && readingsOfEscape(segment, i) == parameters {
+			return segment[:i]
+		}
+	}
+	return segment
+}
+
+// dotsOf is 1 for a `.` segment and 2 for `..`, encoded or not; else 0.
+func dotsOf(segment string) (dots int) {
+	for i := 0; i < len(segment); {
+		c, n := decodedAt(segment, i)
+		if c != '.' || dots == 2 {
+			return 0
+		}
+		dots++
+		i += n
+	}
+	return dots
+}
+
+// decodedAt is the byte at s[i], or what the escape there stands for, and how many bytes it takes up.
+func decodedAt(s string, i int) (c byte, n int) {
+	if s[i] == '%' && i+2 < len(s) {
+		if high, low := text.HexDigit(s[i+1]), text.HexDigit(s[i+2]); high >= 0 && low >= 0 {
+			return byte(high<<4 | low), 3
+		}
+	}
+	return s[i], 1
+}
+
+// segmentMatches answers whether a segment, percent-decoded, is the pattern, in which `*` stands for any run of
+// characters. Only the last `*` is ever tried again: with the earlier ones matched as short as possible no longer match
+// of theirs could help, so the time is at most len(pattern) * len(segment).
+func segmentMatches(pattern, segment string) bool {
+	p, star, retry := 0, -1, 0
+	for i := 0; i < len(segment); {
+		c, n := decodedAt(segment, i)
+		switch {
+		case p < len(pattern) && pattern[p] == '*':
+			star, retry = p, i
+			p++
+		case p < len(pattern) && text.Lower(pattern[p]) == text.Lower(c):
+			p++
+			i += n
+		case star >= 0:
+			_, n = decodedAt(segment, retry)
+			retry += n
+			p, i = star+1, retry
+		default:
+			return false
+		}
+	}
+	return text.Trim(pattern[p:], "*") == ""
+}
+
+// PathValue is what stands in path where a template has its placeholder: prefix and suffix are what surrounds it, as a
+// Source of kind SourcePath has them. The template stands for whole segments of the path (a slash at its end only ends
+// the placeholder's segment) and is found at the leftmost place where it fits with a value that is not empty. Where
+// upstreams may read a path differently (see reading), the reading with the most separators comes first, so that an
+// encoded slash hides no value. The value is percent-decoded; it may hold any byte.
+func PathValue(prefix, suffix, path string) (value string, ok bool) {
+	path = cutQuery(path)
+	prefix, _ = text.CutPrefix(prefix, "/")
+	suffix = text.WithoutSlashAtEnd(suffix)
+	present := readingsOf(path)
+	for r := present; ; r = (r - 1) & present {
+		segments := decodedSegments(path, r)
+		for i := len(segments) - 1; i >= 0 && !ok; i-- {
+			value, ok = templateValue(prefix, suffix, segments, i)
+		}
+		if ok || r == 0 {
+			return value, ok
+		}
+	}
+}
+
+// templateValue is the placeholder's value if the template fits the segments from i on, which are those of a path, the
+// last one first.
+func templateValue(prefix, suffix string, segments []string, i int) (value string, ok bool) {
+	first, rest, more := text.Cut(prefix, "/")
+	for more {
+		if i == 0 || !text.EqualFold(first, segments[i]) {
+			return "", false
+		}
+		i--
+		first, rest, more = text.Cut(rest, "/")
+	}
+	last, rest, more := text.Cut(suffix, "/")
+	value, ok = cutFold(segments[i], first, last)
+	for ok && more {
+		i--
+		last, rest, more = text.Cut(rest, "/")
+		ok = i >= 0 && text.EqualFold(last, segments[i])
+	}
+	return value, ok
+}
+
+// cutFold is what is left of a segment between beginning and ending; false when that is nothing.
+func cutFold(segment, beginning, ending string) (string, bool) {
+	from, to := len(beginning), len(segment)-len(ending)
+	if from >= to || !text.EqualFold(segment[:from], beginning) || !text.EqualFold(segment[to:], ending) {
+		return "", false
+	}
+	return segment[from:to], true
+}
+
+// decodedSegments is the segments of a path from the last to the first. Most paths have no more than 16, none of them
+// encoded, which allocates once.
+func decodedSegments(path string, r reading) []string {
+	segments := make([]string, 0, config.MaxRouteSegments)
+	for w := (segmentWalk{path: path, reading: r}); w.back(); {
+		segments = text.PutText(segments, decoded(w.segment))
+	}
+	return segments
+}
+
+func decoded(segment string) string {
+	if text.IndexByte(segment, '%') < 0 {
+		return segment
+	}
+	out := []byte(segment)
+	length := 0
+	for i := 0; i < len(segment); length++ {
+		c, n := decodedAt(segment, i)
+		out[length] = c
+		i += n
+	}
+	return string(out[:length])
+}

@@ -1,0 +1,63 @@
+package request
+
+import (
+	"github.com/headgate/headgate/admission"
+	"github.com/headgate/headgate/admission/internal/text"
+)
+
+// ParseRetryAfter reads a Retry-After header: whole seconds, or a date in HTTP's preferred form, to be compared with the
+// wall clock in seconds since 1970. Nothing, nonsense, negative numbers and past dates are 0; more than ten minutes are ten
+// minutes.
+func ParseRetryAfter(value string, wall int64) admission.Duration {
+	value = text.Trim(value, " \t")
+	if value == "" {
+		return 0
+	}
+	if text.IsDigit(value[0]) {
+		seconds := 0
+		for i := range len(value) {
+			if !text.IsDigit(value[i]) {
+				return 0
+			}
+			seconds = min(seconds*10+int(value[i]-'0'), int(admission.MaxHold/admission.Second))
+		}
+		return admission.Duration(seconds) * admission.Second
+	}
+	at, ok := parseHTTPDate(value)
+	if !ok || at <= wall {
+		return 0
+	}
+	return min(admission.Duration(min(at-wall, int64(admission.MaxHold/admission.Second)))*admission.Second, admission.MaxHold)
+}
+
+// parseHTTPDate reads RFC 9110's IMF-fixdate, e.g. "Sun, 06 Nov 1994 08:49:37 GMT", into seconds since 1970.
+func parseHTTPDate(s string) (seconds int64, ok bool) {
+	const form = "Sun, 06 Nov 1994 08:49:37 GMT"
+	if len(s) != len(form) || s[3:5] != ", " || s[7] != ' ' || s[11] != ' ' || s[16] != ' ' || s[19] != ':' || s[22] != ':' || s[25:] != " GMT" {
+		return 0, false
+	}
+	month := text.Index("JanFebMarAprMayJunJulAugSepOctNovDec", s[8:11])
+	day, hour, minute, second := twoDigits(s[5:]), twoDigits(s[17:]), twoDigits(s[20:]), twoDigits(s[23:])
+	year := twoDigits(s[12:])*100 + twoDigits(s[14:])
+	if month%3 != 0 || day < 1 || day > 31 || hour < 0 || hour > 23 || minute < 0 || minute > 59 || second < 0 || second > 60 || year < 1970 {
+		return 0, false
+	}
+	return ((daysBefore(year, month/3+1)+int64(day)-1)*24+int64(hour))*3600 + int64(minute)*60 + int64(second), true
+}
+
+// twoDigits is the value of two decimal digits, or something below every field's least.
+func twoDigits(s string) int {
+	if !text.IsDigit(s[0]) || !text.IsDigit(s[1]) {
+		return -1000
+	}
+	return int(s[0]-'0')*10 + int(s[1]-'0')
+}
+
+// daysBefore is the number of days from 1970-01-01 to the first of a month. The year is counted from March, so that its
+// last day is a leap year's.
+func daysBefore(year, month int) int64 {
+	if month < 3 {
+		year, month = year-1, month+12
+	}
+	return int64(365*year + year/4 - year/100 + year/400 + (153*(month-3)+2)/5 - 719468)
+}

@@ -1,0 +1,282 @@
+package request
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/headgate/headgate/admission/config"
+)
+
+func routesOf(t testing.TB, patterns ...string) []config.Route {
+	t.Helper()
+	routes := make([]config.Route, len(patterns))
+	for i := range patterns {
+		var err error
+		routes[i], err = config.ParseRoute(patterns[i])
+		require.NoError(t, err, patterns[i])
+	}
+	return routes
+}
+
+// What accept/04-routes sends.
+var (
+	acceptRoutes = []string{"POST /chat/completions:1", "POST /messages:1@msg", "POST /messages/batches:1@msg", "/embeddings:2", "POST /responses"}
+
+	spellings = []string{
+		"/v1/chat/completions", "/v1/chat/completions/", "/v1/chat/completions//", "/v1//chat/completions", "/v1/chat//completions", "//chat/completions", "/chat/completions",
+		"/openai/deployments/x/chat/completions", "/v1/chat/completions?x=1", "/v1/chat/completions/?x=/y", "/v1/chat/completions?", "/v1/./chat/completions", "/v1/chat/./completions",
+		"/v1/chat/x/../completions", "/v1/chat/completions/.", "/v1/x/../chat/completions", "/v1/ch%61t/completions", "/v1/chat/%63ompletions", "/v1/chat%2Fcompletions", "/v1/chat%2fcompletions",
+		"/v1/chat/%2e/completions", "/v1/chat/completions%2F", "/v1/chat/completions?x=%2F",
+	}
+	others = [][2]string{
+		{"POST", "/v1/chat/completions/123"}, {"GET", "/v1/chat/completions"}, {"DELETE", "/v1/chat/completions"}, {"POST", "/v1/completions"}, {"POST", "/v1/xchat/completions"},
+		{"POST", "/v1/chat/completionsx"}, {"POST", "/v1/chat"}, {"POST", "/"}, {"GET", "/v1/models"}, {"POST", "/v1/messages/batches/7"}, {"POST", "/v1/x?p=/chat/completions"}, {"POST", "/v1/embeddings/4"},
+	}
+)
+
+func TestCase_O20_EverySpellingOfThePath(t *testing.T) {
+	routes := routesOf(t, acceptRoutes...)
+	more := []string{
+		"/V1/Chat/Completions", "/v1/chat/completions;a=b", "/v1/chat;x/completions", "/v1/chat/completions%3Ba", "/v1/chat/..;/chat/completions", `/v1/chat\completions`, "/v1/chat%5Ccompletions",
+		"/v1/chat/completions#x", "/v1/chat/%2E%2e/chat/completions", "/v1/x%2F..%2Fchat/completions", "/../chat/completions", "/%63%68%61%74/%63ompletions/%2e/", "/v1/chat/;a/completions", "chat/completions",
+		"http://host/v1/chat/completions", "/v1/%2E%2E/%2e%2e/%2e%2e/chat/completions", `\chat\completions\`, "/v1/chat/completions/x/..", "/v1/chat/completions/x/y/../..",
+	}
+	for _, p := range append(more, spellings...) {
+		r, ok := MatchRoute(routes, "POST", p)
+		require.True(t, ok, p)
+		require.Same(t, &routes[0], r, p)
+		r, ok = MatchRoute(routes, "post", p)
+		require.True(t, ok, p)
+		require.Same(t, &routes[0], r, p)
+	}
+	for _, o := range append(others, [2]string{"POST", "/v1/chat/completions/.."}, [2]string{"POST", "/v1/chat%252Fcompletions"}, [2]string{"POST", "/v1/chat%2/completions"}, [2]string{"POST", ""}, [2]string{"POST", "?"}, [2]string{"", "/chat/completions"}) {
+		r, ok := MatchRoute(routes, o[0], o[1])
+		require.False(t, ok, "%v", o)
+		require.Nil(t, r)
+	}
+}
+
+func TestRouteFirstMatchWins(t *testing.T) {
+	routes := routesOf(t, "POST /messages/batches", "POST /batches", "/*", "/never")
+	for path, want := range map[string]int{"/v1/messages/batches": 0, "/v1/batches": 1, "/never": 2, "/messages%2Fbatches": 0} {
+		r, ok := MatchRoute(routes, "POST", path)
+		require.True(t, ok)
+		require.Same(t, &routes[want], r, path)
+	}
+	r, ok := MatchRoute(nil, "GET", "/anything")
+	require.True(t, ok)
+	require.Nil(t, r)
+}
+
+// An upstream may take %2F, a backslash or a semicolon as part of a name: then too no spelling escapes.
+func TestRouteWildcards(t *testing.T) {
+	routes := routesOf(t, "POST /models/*:streamGenerateContent", "/a/x*y*z/b")
+	for _, p := range []string{
+		"/v1beta/models/gemini:streamGenerateContent", "/models/:streamGenerateContent", "/models/a:b:streamGenerateContent?alt=sse", "/models/a%2Fb:streamGenerateContent", "/models/a;b:streamGenerateContent",
+		`/models/a\b:streamGenerateContent`, "/models/a%3Bb:streamGenerateContent", "/models/a%5Cb:streamGenerateContent", `/models%2Fa;b:streamGenerateContent`, `/models\a%2Fb:streamGenerateContent`,
+		"/models/a%3AstreamGenerateContent", "/models/%:streamGenerateContent", "/models/*:streamGenerateContent", "/models/é:STREAMgenerateContent;x",
+		"/a/xyz/b", "/a/x1y2z/b", "/a/xyyzzyz/b", "/a/XYZ/B",
+	} {
+		_, ok := MatchRoute(routes, "POST", p)
+		require.True(t, ok, p)
+	}
+	for _, p := range []string{"/models/gemini:generateContent", "/models/a/b:streamGenerateContent", "/models/streamGenerateContent", "/a/xz/b", "/a/xyzz1/b", "/a/x/y/z/b"} {
+		_, ok := MatchRoute(routes, "POST", p)
+		require.False(t, ok, p)
+	}
+}
+
+// The bound is on work per byte: hostile paths of 64 KiB cost what their length says, not its square.
+func TestRouteHostilePaths(t *testing.T) {
+	routes := routesOf(t, "POST /models/*a*b*c*:streamGenerateContent", "POST /chat/completions")
+	for _, unit := range []string{"/", "/a", "/..", "/.", "a", "%61", "%2F", "%2e%2e/", "a*", ":s", ";", `\`, "%", "%5C;%2F..", "/a/../", "abc"} {
+		path := "/models/" + strings.Repeat(unit, 65536/len(unit))
+		start := time.Now()
+		MatchRoute(routes, "POST", path)
+		PathValue("/deployments/", "/x", path)
+		require.Less(t, time.Since(start), time.Second, unit)
+	}
+}
+
+func TestRouteAllocatesNothing(t *testing.T) {
+	routes := routesOf(t, acceptRoutes...)
+	for _, p := range append([]string{"/v1/chat/completions/9", strings.Repeat("/..%2F;", 9000)}, spellings...) {
+		require.Zero(t, testing.AllocsPerRun(10, func() { MatchRoute(routes, "POST", p) }), "%.40s", p)
+	}
+}
+
+func BenchmarkMatchRoute(b *testing.B) {
+	routes := routesOf(b, acceptRoutes...)
+	for name, path := range map[string]string{
+		"First": "/v1/chat/completions", "Last": "/openai/v1/responses", "None": "/v1/files/file-1234567890/content?x=1", "Encoded": "/v1/ch%61t%2Fcompletions;a",
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				MatchRoute(routes, "POST", path)
+			}
+		})
+	}
+}
+
+func TestPathValue(t *testing.T) {
+	for _, c := range []struct{ prefix, suffix, path, want string }{
+		{"/deployments/", "/", "/openai/deployments/gpt-4/chat/completions", "gpt-4"},
+		{"/deployments/", "/", "/deployments/gpt-4", "gpt-4"},
+		{"/deployments/", "", "/deployments/gpt-4/?x=/deployments/y", "gpt-4"},
+		{"/deployments/", "/", "/deployments/a/deployments/b", "a"},
+		{"/deployments/", "/", "/Deployments/GPT-4/x", "GPT-4"},
+		{"/deployments/", "/", "/x/../deployments//./gpt%2d4;v=1/x", "gpt-4"},
+		{"/deployments/", "/", "/deployments%2Fgpt-4/x", "gpt-4"},
+		{"/deployments/", "/", "/deployments/x%2F..%2Fgpt-4/x", "gpt-4"},
+		{"/deployments/", "/chat", "/deployments/meta%2Fllama/chat", "meta/llama"},
+		{"/deployments/", "/chat", "/deployments/a/files/deployments/b/chat", "b"},
+		{"/a/b/", "/c/d", "/a/a/b/m/c/d", "m"},
+		{"/a/b/", "/c/d", "/a/b/m/c", ""},
+		{"/models/", ":generate", "/v1/models/gemini:generate", "gemini"},
+		{"/models/", ":generate", "/v1/models/:generate", ""},
+		{"/models/", ":generate", "/v1/models/gemini:other", ""},
+		{"/models/m-", "", "/v1/models/m-7", "7"},
+		{"/models/ab", "bc", "/models/abc", ""},
+		{"/", "", "/m/x", "m"},
+		{"/deployments/", "/", "/deployments/", ""},
+		{"/deployments/", "/", "/xdeployments/a", ""},
+		{"/deployments/", "/", "", ""},
+	} {
+		got, ok := PathValue(c.prefix, c.suffix, c.path)
+		require.Equal(t, c.want, got, "%v", c)
+		require.Equal(t, c.want != "", ok, "%v", c)
+	}
+}
+
+// fuzzPatterns covers plain segments, several of them, and stars.
+var fuzzPatterns = []string{"POST /chat/completions", "/a/*/b", "/x*y*z", "PUT /*:go", "/models/*", "/é/b"}
+
+func FuzzMatchRoute(f *testing.F) {
+	for _, p := range append([]string{"/a/%2F/b", `/x1y\2z;p`, "/é/b", "/é%2Fb", "/%C3%A9/b", "/a//b", "/x%3By;z", "/..;/x:go"}, spellings...) {
+		f.Add("POST", p)
+	}
+	routes := routesOf(f, fuzzPatterns...)
+	f.Fuzz(func(t *testing.T, method, path string) { requireSameRoute(t, routes, method, path) })
+}
+
+func TestRouteMatchesReference(t *testing.T) {
+	routes := routesOf(t, fuzzPatterns...)
+	pieces := []string{"/", "/", "/", "chat", "completions", "a", "b", "x", "y", "z", "models", ":go", "..", ".", "%2e", "%2F", "%2f", "%5C", `\`, ";", "%3b", "%", "%61", "?", "#", "é", "%C3%A9", "Chat", "*"}
+	rapid.Check(t, func(t *rapid.T) {
+		path := strings.Join(rapid.SliceOfN(rapid.SampledFrom(pieces), 0, 14).Draw(t, "path"), "")
+		method := rapid.SampledFrom([]string{"POST", "PUT", "get", "post"}).Draw(t, "method")
+		requireSameRoute(t, routes, method, path)
+	})
+}
+
+func requireSameRoute(t require.TestingT, routes []config.Route, method, path string) {
+	r, ok := MatchRoute(routes, method, path)
+	want := referenceMatch(routes, method, path)
+	require.Equal(t, want != nil, ok, "%s %q", method, path)
+	require.Equal(t, want, r, "%s %q", method, path)
+}
+
+// referenceMatch is the dumb matcher: all 8 readings of the path, each normalised as a whole, each route tried on each.
+func referenceMatch(routes []config.Route, method, path string) *config.Route {
+	if i := strings.IndexAny(path, "?#"); i >= 0 {
+		path = path[:i]
+	}
+	for i, r := range routes {
+		if r.Method != "" && referenceLower(r.Method) != referenceLower(method) {
+			continue
+		}
+		for bit := range 8 {
+			segments := referenceSegments(path, bit&1 != 0, bit&2 != 0, bit&4 != 0)
+			if referenceTail(r.Segments, segments) {
+				return &routes[i]
+			}
+		}
+	}
+	return nil
+}
+
+// referenceSegments normalises forwards: mark what separates and what ends a segment, split, cut, decode, resolve dots.
+func referenceSegments(path string, encoded, backslash, parameter bool) (out []string) {
+	const separator, end = '\x00', '\x01'
+	var marked []rune // code points above 0xFF stand for marks, below for bytes
+	for i := 0; i < len(path); i++ {
+		c, escaped := path[i], false
+		if c == '%' && i+2 < len(path) && strings.ContainsRune("0123456789abcdefABCDEF", rune(path[i+1])) && strings.ContainsRune("0123456789abcdefABCDEF", rune(path[i+2])) {
+			c, escaped = unhex(path[i+1])<<4|unhex(path[i+2]), true
+			i += 2
+		}
+		switch {
+		case c == '/' && (!escaped || encoded), c == '\\' && backslash && (!escaped || encoded):
+			marked = append(marked, 0x100+separator)
+		case c == ';' && parameter:
+			marked = append(marked, 0x100+end)
+		default:
+			marked = append(marked, rune(c))
+		}
+	}
+	for _, s := range strings.Split(string(marked), string(rune(0x100+separator))) {
+		s, _, _ = strings.Cut(s, string(rune(0x100+end)))
+		switch {
+		case s == "" || s == ".":
+		case s == "..":
+			out = out[:max(0, len(out)-1)]
+		default:
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+func unhex(c byte) byte {
+	return byte(strings.Index("0123456789abcdef", strings.ToLower(string(rune(c)))))
+}
+
+func referenceTail(pattern, segments []string) bool {
+	if len(pattern) > len(segments) {
+		return false
+	}
+	segments = segments[len(segments)-len(pattern):]
+	for i := range pattern {
+		var bytes []rune // the pattern too in one rune for each byte
+		for _, b := range []byte(pattern[i]) {
+			bytes = append(bytes, rune(b))
+		}
+		if !referenceWildcard([]rune(referenceLower(string(bytes))), []rune(referenceLower(segments[i]))) {
+			return false
+		}
+	}
+	return true
+}
+
+// referenceWildcard: matches[j] says whether the pattern so far matches the first j characters.
+func referenceWildcard(pattern, s []rune) bool {
+	matches := make([]bool, len(s)+1)
+	matches[0] = true
+	for _, p := range pattern {
+		next := make([]bool, len(s)+1)
+		for j := range next {
+			switch {
+			case p == '*':
+				next[j] = matches[j] || j > 0 && next[j-1]
+			case j > 0:
+				next[j] = matches[j-1] && s[j-1] == p
+			}
+		}
+		matches = next
+	}
+	return matches[len(s)]
+}
+
+func referenceLower(s string) string {
+	return strings.Map(func(c rune) rune {
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		return c
+	}, s)
+}

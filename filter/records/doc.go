@@ -1,0 +1,15 @@
+// Package records keeps one plugin context's part in the records that all workers share: the seat in the worker table, the
+// places of keys, and what the context's own requests hold and wait for. It speaks of keys, tickets and permits, and never
+// sees a stream.
+//
+// It guarantees:
+//
+//   - A step on a record is stored whole or not at all, and is tried again when another worker's swap came first.
+//   - What the context knows of its own requests is the truth. A record that may differ from it is marked and reconciled
+//     by a tick, until it is the same.
+//   - Whoever is granted a permit is told: the context's own ticket by its Waiter, another worker's by a message. A message
+//     that is lost costs time only, since ticks look for grants, too.
+//
+// records.go has the operations, store.go the swap, place.go the directory of keys, seat.go the worker table, mailbox.go the
+// messages, recount.go the repair of gauges.
+package records

@@ -1,0 +1,186 @@
+package records
+
+import (
+	"strconv"
+
+	"github.com/headgate/headgate/admission"
+	"github.com/headgate/headgate/admission/config"
+)
+
+// Stats are the ids of the metrics that this package keeps for a pool.
+type Stats struct {
+	Inflight, Queued, OnHold, Keys uint32 // gauges
+	Reaped, StoreError, CASRetry   uint32 // counters
+}
+
+// A Pool is one configured pool in one plugin context.
+type Pool struct {
+	*config.Pool
+	stats Stats
+
+	prefix    string // of its shared data keys
+	maxKeys   int
+	keys      map[string]*Key
+	known     []*Key           // the same, in the order in which they came
+	only      *Key             // the one key of a pool without dimensions
+	other     *Key             // the key that all keys beyond max_keys share
+	clockHand int              // the slot at which the search for an idle one goes on
+	recent    [cacheSlots]*Key // the last key with each cacheSlot
+}
+
+// A Key is one pool key as one plugin context knows it: where its record is, and the truth about the context's requests.
+type Key struct {
+	Pool *Pool
+	Name string
+
+	limit  int
+	fixed  bool            // its record's place never changes
+	placed bool            // place is known
+	place  admission.Place // in the pool's directory
+	data   string          // shared data key of the record
+
+	inflight []admission.TenantInflight // permits of the context's requests, by tenant
+	permits  int                        // their sum
+	waiting  []*Ticket                  // oldest first
+	probe    uint32                     // the ticket of the request that is the breaker's probe, if it runs here; 0: none
+
+	dirty bool  // in Records.dirty
+	timed bool  // in Records.timed
+	next  int64 // when time alone may free something in the record next; 0: never
+}
+
+// otherKey is the name of the key that all keys beyond max_keys share.
+const otherKey = "other"
+
+// prefix starts every shared data key and queue name: other plugins may share the same space. It carries the version of
+// what is stored.
+const prefix = "headgate/1/"
+
+func newPool(cfg *config.Config, c *config.Pool, stats Stats) *Pool {
+	o := &Pool{Pool: c, stats: stats, prefix: prefix + cfg.Domain + "/" + c.Name + "/", maxKeys: cfg.MaxKeys, keys: map[string]*Key{}}
+	o.other = &Key{Pool: o, Name: otherKey, limit: o.limitOf(otherKey), data: o.prefix + "other", fixed: true}
+	o.only = &Key{Pool: o, Name: c.Name, limit: c.Limit, data: o.prefix + "only", fixed: true}
+	return o
+}
+
+// limitOf is the configured limit of a key.
+func (o *Pool) limitOf(name string) int {
+	if limit, ok := o.Keys[name]; ok {
+		return limit
+	}
+	return o.Limit
+}
+
+// directory is the shared data key of the pool's directory.
+func (o *Pool) directory() string { return o.prefix + "directory" }
+
+// data is the shared data key of the record in a slot.
+func (o *Pool) data(slot int) string { return o.prefix + strconv.Itoa(slot) }
+
+// spareKeys is how many keys a context remembers beyond those that can have records.
+const spareKeys = 64
+
+// KeyFor returns the pool's key for a name, and adds it if need be. name may be a view of memory that is about to change.
+func (o *Pool) KeyFor(name string) *Key {
+	if len(o.Key) == 0 {
+		return o.only
+	}
+	recent := &o.recent[cacheSlot(name)]
+	if k := *recent; k != nil && k.Name == name {
+		return k
+	}
+	if k, ok := o.keys[name]; ok {
+		*recent = k
+		return k
+	}
+	if name == otherKey {
+		return o.other
+	}
+	if len(o.keys) > o.maxKeys+len(o.Keys)+spareKeys {
+		o.forgetUnused()
+	}
+	k := &Key{Pool: o, Name: string(append([]byte(nil), name...))}
+	k.limit = o.limitOf(k.Name)
+	o.keys[k.Name] = k
+	o.known = append(o.known, k)
+	return k
+}
+
+// cacheSlots is how many keys are found without the map's hashing.
+const cacheSlots = 16
+
+// cacheSlot is a quick hash of a name: two names that are in use at once seldom have the same.
+func cacheSlot(name string) int {
+	n := len(name)
+	if n == 0 {
+		return 0
+	}
+	return (n + 3*int(name[0]) + 5*int(name[n-1])) % cacheSlots
+}
+
+// forgetUnused drops what is known of keys that no request here uses.
+func (o *Pool) forgetUnused() {
+	clear(o.recent[:])
+	used := o.known[:0]
+	for _, k := range o.known {
+		if k.involved() || k.dirty {
+			used = append(used, k)
+		} else {
+			delete(o.keys, k.Name)
+		}
+	}
+	clear(o.known[len(used):])
+	o.known = used
+}
+
+// involved reports whether the record should have a column of this context's.
+func (k *Key) involved() bool { return k.permits > 0 || len(k.waiting) > 0 }
+
+// tenant returns the index of a tenant's entry, which it adds if need be, and sets the weight.
+func (k *Key) tenant(id uint64, weight uint32) int {
+	for i := range k.inflight {
+		if k.inflight[i].Tenant == id {
+			k.inflight[i].Weight = weight
+			return i
+		}
+	}
+	k.inflight = append(k.inflight, admission.TenantInflight{Tenant: id, Weight: weight})
+	return len(k.inflight) - 1
+}
+
+// add counts a permit that a request here has.
+func (k *Key) add(tenant uint64, weight uint32) {
+	k.inflight[k.tenant(tenant, weight)].Inflight++
+	k.permits++
+}
+
+// remove counts a permit that a request here has no more.
+func (k *Key) remove(tenant uint64) {
+	for i := range k.inflight {
+		if t := &k.inflight[i]; t.Tenant == tenant && t.Inflight > 0 {
+			t.Inflight--
+			k.permits--
+			if t.Inflight == 0 && len(k.inflight) > 1 {
+				k.inflight = append(k.inflight[:i], k.inflight[i+1:]...)
+			}
+			return
+		}
+	}
+}
+
+// forgetIdle removes the tenants that have no permit: those whose requests only waited.
+func (k *Key) forgetIdle() {
+	kept := k.inflight[:0]
+	for _, t := range k.inflight {
+		if t.Inflight > 0 {
+			kept = append(kept, t)
+		}
+	}
+	k.inflight = kept
+}
+
+// setPlace notes where the key's record is.
+func (k *Key) setPlace(place admission.Place) {
+	k.place, k.placed = place, true
+	k.data = k.Pool.data(place.Slot)
+}

@@ -1,0 +1,89 @@
+package records
+
+import (
+	"strconv"
+
+	"github.com/headgate/headgate/admission"
+	"github.com/headgate/headgate/filter/abi"
+)
+
+// A mailbox is the shared queue of a seat, in which other workers tell of grants, and what is known of theirs.
+type mailbox struct {
+	id      uint32
+	vmID    string
+	others  [admission.MaxWorkers]uint32 // ids by seat, plus one; 0: not known yet
+	message [admission.GrantBytes]byte
+}
+
+func mailboxName(domain string, seat uint16) string {
+	return prefix + domain + "/queue/" + strconv.Itoa(int(seat))
+}
+
+// open makes a seat's shared queue this context's. The last one to register a name gets its messages.
+func (m *mailbox) open(domain string, seat uint16) {
+	m.id, _ = abi.RegisterQueue(mailboxName(domain, seat))
+	if m.vmID == "" {
+		id, _ := abi.Property("plugin_vm_id")
+		m.vmID = string(id)
+	}
+}
+
+// tell sends a grant to its worker. A message that is lost costs time only: ticks look for grants, too.
+func (m *mailbox) tell(g admission.Grant, domain string) {
+	id := m.others[g.Seat]
+	if id == 0 {
+		q, s := abi.ResolveQueue(m.vmID, mailboxName(domain, g.Seat))
+		if s != abi.StatusOK {
+			return
+		}
+		id = q + 1
+		m.others[g.Seat] = id
+	}
+	g.Encode(&m.message)
+	abi.Enqueue(id-1, m.message[:])
+}
+
+// IsMailbox reports whether a shared queue is the one in which this context is told of grants.
+func (r *Records) IsMailbox(queue uint32) bool { return queue == r.mailbox.id }
+
+// Receive takes one message out of the mailbox, and tells the ticket that it calls granted if it is; false: the mailbox is
+// empty. Anybody can write into a shared queue, so a message is only a hint, and the record is asked.
+func (r *Records) Receive() bool {
+	b, s := abi.Dequeue(r.mailbox.id)
+	if s != abi.StatusOK {
+		return false
+	}
+	epoch, seq, ok := admission.DecodeGrant(b)
+	if t := r.tickets[seq]; ok && epoch == r.seat.me.Epoch && t != nil {
+		r.verify(t)
+	}
+	return true
+}
+
+// verify looks whether a ticket has been granted.
+func (r *Records) verify(t *Ticket) {
+	k := t.Key
+	state, _, status := abi.GetShared(k.data)
+	if status != abi.StatusOK {
+		r.mark(k)
+		return
+	}
+	target := r.target(k)
+	standing, e := r.machine.Look(state, &target, t.Seq)
+	switch standing {
+	case admission.StandingGranted:
+		r.stopWaiting(t)
+		t.Waiter.Granted(r.granted(t, e))
+	case admission.StandingUnknown:
+		r.reconcile(k)
+	}
+}
+
+// nothing is a message that only makes the host call back.
+var nothing = []byte{0}
+
+// CallBack asks for a callback in the next turn of the event loop, and for a tick soon, should the message be lost.
+func (r *Records) CallBack() {
+	abi.Enqueue(r.mailbox.id, nothing)
+	r.waker.WakeBy(r.now + dirtyRetry)
+}

@@ -1,0 +1,175 @@
+package records
+
+import (
+	"github.com/headgate/headgate/admission"
+)
+
+// Seated reports whether the context has a seat, and so may have something to look after.
+func (r *Records) Seated() bool { return r.seat.me.Epoch != 0 }
+
+// AssertLimits puts the configured limits into the records that are there, and takes back what dead workers hold.
+func (r *Records) AssertLimits() { r.maintainAll(true) }
+
+// Age sees to the records in which a hold, an open breaker or a lowered limit has ended: waiters are granted, gauges fall.
+func (r *Records) Age() {
+	timed := r.timed
+	r.timed = r.timed[:0:0]
+	for _, k := range timed {
+		k.timed = false
+		if k.next > r.now {
+			r.expectChange(k, k.next)
+			continue
+		}
+		target := r.target(k)
+		target.Expect = false
+		r.op = admission.Maintain(target, false, nil)
+		if r.step(k) == nil && k.involved() { // of other keys this context has no truth to tell
+			r.mark(k)
+		}
+	}
+}
+
+// KeepSeat beats while anything is held or waited for, or the caller is busy, and leaves the seat otherwise.
+func (r *Records) KeepSeat(busy bool) {
+	due := r.now-r.seat.beat >= r.beatInterval()
+	switch {
+	case !due && (r.seat.nextDeath == 0 || r.now < r.seat.nextDeath):
+	case busy || r.permits > 0 || len(r.tickets) > 0 || len(r.dirty) > 0:
+		r.renew()
+		if due {
+			r.each(r.verifyColumn)
+		}
+	case due:
+		r.leave()
+	}
+}
+
+// verifyColumn makes sure that what runs here is still counted: a record can vanish, or be damaged by another plugin.
+func (r *Records) verifyColumn(k *Key) {
+	if k.involved() {
+		r.reconcile(k)
+	}
+}
+
+// Repair reconciles the records that could not be put right when they should have been.
+func (r *Records) Repair() {
+	dirty := r.dirty
+	r.dirty = r.dirty[:0:0]
+	for _, k := range dirty {
+		k.dirty = false
+		r.reconcile(k)
+	}
+}
+
+// Leave gives the seat up at the end of the context. If some record still differs from the truth, it doesn't: the lease then
+// gives back what could not be.
+func (r *Records) Leave() {
+	r.Repair()
+	if len(r.dirty) == 0 {
+		r.leave()
+	}
+}
+
+// Attend ends the waits whose budget is used up, and looks for grants without a message now and then.
+func (r *Records) Attend() {
+	if len(r.tickets) == 0 {
+		r.firstDue = 0
+		return
+	}
+	if r.now >= r.nextReconcile {
+		r.nextReconcile = r.now + reconcileInterval
+		for i := len(r.waitedKeys) - 1; i >= 0; i-- {
+			r.reconcile(r.waitedKeys[i])
+		}
+	}
+	if r.now < r.firstDue {
+		return
+	}
+	for i := len(r.waitedKeys) - 1; i >= 0; i-- {
+		r.expire(r.waitedKeys[i])
+	}
+	r.firstDue = 0
+	for _, k := range r.waitedKeys {
+		for _, t := range k.waiting {
+			if r.firstDue == 0 || t.Due < r.firstDue {
+				r.firstDue = t.Due
+			}
+		}
+	}
+}
+
+// expire ends the waits for one key whose budget is used up. A due ticket that is no longer in the record was granted in time.
+func (r *Records) expire(k *Key) {
+	if !k.anyDue(r.now) {
+		return
+	}
+	r.op = admission.Expire(r.target(k))
+	e := r.step(k)
+	if e == nil {
+		r.failed(k)
+		return
+	}
+	if e.Verdict != admission.VerdictDone {
+		r.waker.WakeBy(r.now + dirtyRetry) // a reconcile has taken its place
+		return
+	}
+	retryAfter := e.RetryAfter
+	granted := admission.Effect{BreakerGen: e.BreakerGen, Probe: e.Probe} // what follows may step other records
+	r.expired = append(r.expired[:0], e.Expired...)
+	for _, seq := range r.expired {
+		if t := r.tickets[seq]; t != nil {
+			r.stopWaiting(t)
+			t.Waiter.Expired(retryAfter)
+		}
+	}
+	for i := 0; i < len(k.waiting); {
+		if t := k.waiting[i]; t.Due <= r.now {
+			r.stopWaiting(t)
+			t.Waiter.Granted(r.granted(t, &granted))
+			continue
+		}
+		i++
+	}
+}
+
+func (k *Key) anyDue(now int64) bool {
+	for _, t := range k.waiting {
+		if t.Due <= now {
+			return true
+		}
+	}
+	return false
+}
+
+// WakeForSeat asks for the tick that the seat and the waiters need next.
+func (r *Records) WakeForSeat() {
+	if r.seat.me.Epoch == 0 {
+		return
+	}
+	r.waker.WakeBy(r.seat.beat + r.beatInterval())
+	if r.firstDue > 0 {
+		r.waker.WakeBy(min(r.firstDue, r.nextReconcile))
+		if r.seat.nextDeath > 0 {
+			r.waker.WakeBy(r.seat.nextDeath)
+		}
+	}
+}
+
+// maintainAll asserts the configured limits, if so asked, and takes back what dead workers hold, in all records of all pools.
+func (r *Records) maintainAll(assert bool) {
+	for _, o := range r.pools {
+		r.eachRecord(o, func(k *Key) { r.maintain(k, assert) })
+	}
+}
+
+func (r *Records) maintain(k *Key, assert bool) {
+	for range maxSwaps {
+		target := r.target(k)
+		target.Expect = false
+		r.maintainOp = admission.Maintain(target, assert, &r.seat.live)
+		e, stored := r.try(k, &r.maintainOp, &r.seat.live)
+		if e == nil || stored || e.Verdict >= admission.VerdictStale {
+			return
+		}
+	}
+}
