@@ -140,7 +140,7 @@ func (n *node) judge(r *rule, least, most int64) (problem string) {
 	case formInteger:
 		digits, minus := text.CutPrefix(n.text, "-")
 		number, small := text.ParseDigits(digits, 1<<40)
-		if n.number = int64(number); minus {
+		if n.number = number; minus {
 			n.number = -n.number
 		}
 		if _, rest := text.CutDigits(digits); rest != "" {
@@ -222,9 +222,9 @@ func (r *rule) wants(least, most int64) string {
 	}
 	from := "0s, or 1ms"
 	if least > 0 {
-		from = admission.Duration(admission.Duration(least)).String()
+		from = admission.Duration(least).String()
 	}
-	return from + " to " + admission.Duration(admission.Duration(most)).String()
+	return from + " to " + admission.Duration(most).String()
 }
 
 // listed is list with one word more.

@@ -1,9 +1,8 @@
+// Package text has what the packages around it need of package strings, which would link a tenth of the module's own code into
+// it. What is called from many places is not inlined: a call is smaller than a copy.
 package text
 
 import "strconv"
-
-// What the package needs of package strings, which would link a tenth of the wasm module's own code for it. What is called
-// from many places is not inlined, here and in the rest of the parser of configurations: a call is smaller than a copy.
 
 // Index is the position of sub in s, or -1.
 //
@@ -17,6 +16,8 @@ func Index(s, sub string) int {
 	return -1
 }
 
+// IndexByte is the position of c in s, or -1.
+//
 //go:noinline
 func IndexByte(s string, c byte) int {
 	for i := range len(s) {
@@ -49,8 +50,10 @@ func Cut(s, sep string) (before, after string, found bool) {
 	return s, "", false
 }
 
+// HasPrefix reports whether s begins with prefix.
 func HasPrefix(s, prefix string) bool { return len(s) >= len(prefix) && s[:len(prefix)] == prefix }
 
+// CutPrefix is s without prefix, if it begins with it.
 func CutPrefix(s, prefix string) (rest string, found bool) {
 	if HasPrefix(s, prefix) {
 		return s[len(prefix):], true
@@ -84,6 +87,8 @@ func Trim(s, set string) string {
 //go:noinline
 func Put(b []byte, s string) []byte { return append(b, s...) }
 
+// PutText appends s to texts, as Put does.
+//
 //go:noinline
 func PutText(texts []string, s string) []string { return append(texts, s) }
 
@@ -109,6 +114,7 @@ func EqualFold(a, b string) bool {
 	return true
 }
 
+// EqualFolds compares element by element as EqualFold does.
 func EqualFolds(a, b []string) bool {
 	if len(a) != len(b) {
 		return false
@@ -121,6 +127,7 @@ func EqualFolds(a, b []string) bool {
 	return true
 }
 
+// Lower is c in lower case, if it is an ASCII letter.
 func Lower(c byte) byte {
 	if 'A' <= c && c <= 'Z' {
 		c |= 0x20
@@ -153,6 +160,7 @@ func FirstRune(s string) (first rune, n int) {
 	return first, len(s)
 }
 
+// IsDigit reports whether c is an ASCII digit.
 func IsDigit(c byte) bool { return '0' <= c && c <= '9' }
 
 // HexDigit is the value of a hexadecimal digit, or -1.
