@@ -56,6 +56,7 @@ func definePoolStats(pool string) poolStats {
 		{abi.KindCounter, "reaped", &s.Reaped},
 		{abi.KindCounter, "store_error", &s.StoreError},
 		{abi.KindCounter, "cas_retry", &s.CASRetry},
+		{abi.KindCounter, "contended", &s.Contended},
 		{abi.KindCounter, "provider_429", &s.provider429},
 		{abi.KindCounter, "provider_failure", &s.providerFailure},
 		{abi.KindCounter, "shadow_would_wait", &s.shadowWouldWait},

@@ -143,6 +143,8 @@ func (p *plugin) OnTick() {
 	p.releaseLeaving()
 	p.giveUpSearches()
 	p.records.Age()
+	p.records.MaintainAgain()
+	p.records.DecideAgain()
 	p.flush()
 	if p.records.Seated() {
 		p.receive()

@@ -91,7 +91,7 @@ func (s *stream) Recovered(string) types.Action {
 			p.records.ForgetPermit(h.permit)
 		}
 	}
-	if s.ticket.Waiting() {
+	if s.ticket.Open() {
 		p.records.ForgetTicket(&s.ticket)
 	}
 	s.held, s.keys = s.held[:0], s.keys[:0]

@@ -318,7 +318,7 @@ func TestCase_O23_EveryEndingOfTheProbe(t *testing.T) {
 			g.host.OnHostCall(nil)
 			g.host.Run(100 * ms)
 			s.ResponseBody([]byte("{}"), true)
-		}, undecided},
+		}, closes},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := start(t, 2, with(config(guardedPool(breaking(5)), later), "lease", "1s"))

@@ -20,7 +20,7 @@ func (r *Records) recount(cas uint32) {
 		inflight -= int(abi.Metric(o.stats.Inflight))
 		queued -= int(abi.Metric(o.stats.Queued))
 		onHold -= int(abi.Metric(o.stats.OnHold))
-		if r.readTable(&r.seat.live) != cas {
+		if now, res := r.readTable(&r.seat.live); res != stored || now != cas {
 			return // another worker has come meanwhile
 		}
 		addGauge(o.stats.Inflight, inflight)
