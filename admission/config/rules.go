@@ -1,8 +1,6 @@
 package config
 
 import (
-	"unicode/utf8"
-
 	"github.com/headgate/headgate/admission"
 	"github.com/headgate/headgate/admission/internal/text"
 )
@@ -400,55 +398,4 @@ func (n *node) path() string {
 		return at + "." + n.name
 	}
 	return at + "[" + place + "]"
-}
-
-// maxShown is how many bytes of a value an error shows.
-const maxShown = 40
-
-// quoteValue is s in quotes, cut, with everything escaped that could forge a line or hide in one.
-// strconv.Quote would link its tables of printable characters, and unicode's, into the wasm module.
-func quoteValue(s string) string {
-	quoted := text.Put(nil, `"`)
-	for s = cutText(s); s != ""; {
-		c, n := text.FirstRune(s)
-		char := s[:n]
-		s = s[n:]
-		switch {
-		case c == '"' || c == '\\':
-			quoted = text.Put(quoted, `\`)
-		case c == '\n':
-			char = `\n`
-		case c < ' ' || hidden(c) || c == utf8.RuneError && n == 1:
-			char = hexEscaped(char)
-		}
-		quoted = text.Put(quoted, char)
-	}
-	return string(text.Put(quoted, `"`))
-}
-
-func hexEscaped(s string) string {
-	const digits = "0123456789abcdef"
-	var b []byte
-	for i := range len(s) {
-		b = append(b, '\\', 'x', digits[s[i]>>4], digits[s[i]&15])
-	}
-	return string(b)
-}
-
-// hidden reports whether a character is invisible or turns the direction of what follows.
-func hidden(r rune) bool {
-	return 0x7F <= r && r < 0xA0 || r == 0xAD || 0x200B <= r && r <= 0x200F || 0x2028 <= r && r <= 0x202E ||
-		0x2060 <= r && r <= 0x206F || r == 0xFEFF || 0xFFF9 <= r && r <= 0xFFFB || r >= 0xE0000
-}
-
-// cutText is s, or the beginning of it and an ellipsis.
-func cutText(s string) string {
-	if len(s) <= maxShown {
-		return s
-	}
-	n := maxShown
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n] + "..."
 }
