@@ -185,20 +185,15 @@ func (r *jsonReader) string() string {
 	return ""
 }
 
-const (
-	jsonEscapes  = `"\/bfnrt`
-	jsonUnescape = "\"\\/\b\f\n\r\t"
-)
-
 // escape appends the character that the escape at pos stands for.
 func (r *jsonReader) escape(out []byte) []byte {
 	start := r.pos
 	r.pos++
 	c := r.peek()
 	u := rune(0)
-	if i := text.IndexByte(jsonEscapes, c); i >= 0 {
+	if i := text.IndexByte(text.JSONEscapes, c); i >= 0 {
 		r.pos++
-		u = rune(jsonUnescape[i])
+		u = rune(text.JSONEscaped[i&7])
 	} else if c == 'u' {
 		u = r.unit()
 		if u>>10 == 0xD800>>10 && text.HasPrefix(r.text[r.pos:], `\u`) {

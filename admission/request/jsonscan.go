@@ -187,17 +187,13 @@ func (b *BodyScan) escaped(c byte) {
 		return
 	}
 	b.lone()
-	for i := 0; i < len(shortEscapes); i += 2 {
-		if shortEscapes[i] == c {
-			b.char(shortEscapes[i+1])
-			return
-		}
+	i := text.IndexByte(text.JSONEscapes, c)
+	if i < 0 {
+		b.over = true
+		return
 	}
-	b.over = true
+	b.char(text.JSONEscaped[i&7])
 }
-
-// shortEscapes are pairs: what stands behind the backslash, and what it means.
-const shortEscapes = "\"\"\\\\//b\bf\fn\nr\rt\t"
 
 func (b *BodyScan) unitDigit(c byte) {
 	d := &b.document

@@ -174,6 +174,13 @@ func HexDigit(c byte) int {
 	return -1
 }
 
+// The escapes of a JSON string, but for \u: what stands behind the backslash, and the characters that they mean. Each has 8
+// bytes: an index &7 needs no check.
+const (
+	JSONEscapes = `"\/bfnrt`
+	JSONEscaped = "\"\\/\b\f\n\r\t"
+)
+
 // CutDigits splits s after its leading ASCII digits.
 //
 //go:noinline
