@@ -138,7 +138,7 @@ func (c *Config) parseSource(n *node) *Error {
 	}
 	switch s.Kind {
 	case SourceHeader:
-		s.Name = text.OtherCase(kindField.text, 'A')
+		s.Name = text.ChangeCase(kindField.text, text.ToLower)
 	case SourceMetadata:
 		s.Path = kindField.texts()
 	case SourcePath:

@@ -113,7 +113,7 @@ func (c *Config) parseDeadline(n *node) *Error {
 	f := n.fields[:2]
 	headers := f[0].node.texts()
 	for i := range headers {
-		headers[i] = text.OtherCase(headers[i], 'A')
+		headers[i] = text.ChangeCase(headers[i], text.ToLower)
 	}
 	c.Deadline = Deadline{headers, admission.Duration(f[1].number)}
 	return nil

@@ -50,7 +50,7 @@ func parseRoute(pattern string) (r Route, problem string) {
 			path, r.Limit = before, int(number)
 		}
 	}
-	r.Method = text.OtherCase(method, 'a')
+	r.Method = text.ChangeCase(method, text.ToUpper)
 	r.Name = path
 	if r.Method != "" {
 		r.Name = r.Method + " " + path
