@@ -90,7 +90,8 @@ func (s *stream) OnHttpRequestHeaders(_ int, end bool) types.Action {
 // shadow reports whether decisions are counted and not carried out.
 func (s *stream) shadow() bool { return s.plugin.cfg.Mode == config.ModeShadow }
 
-// passUngoverned lets a request pass that is not governed. The invocation stage has already counted it for its attempts.
+// passUngoverned lets a request pass that is not governed. The invocation stage has already counted it for its
+// attempts.
 func (s *stream) passUngoverned() {
 	if s.inherited == inheritedNothing {
 		abi.Increment(s.plugin.stats.ungoverned, 1)
