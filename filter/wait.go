@@ -5,8 +5,8 @@ import (
 	"github.com/headgate/headgate/filter/records"
 )
 
-// The wait of a request, from the acquire that queued its ticket to its end. A box is a state; the ticket's own state is in
-// package records, the fate here.
+// The wait of a request, from the acquire that queued its ticket to its end. A box is a state; the ticket's own state
+// is in package records, the fate here.
 //
 //	                          acquire: waiting
 //	                                 │
@@ -23,9 +23,9 @@ import (
 //	           │                  └─▶ 429
 //	           └─▶ asks the pools ahead: resumed, refused, or waiting again
 //
-// Between fate and flush the stream is in the backlog: a callback may make 32 actions only, and the rest is left to the next
-// tick. A stream that ends in the backlog leaves it (withdraw): one with a permit counts as cancelled while it waited and
-// gives the permit back; a refused one has been counted.
+// Between fate and flush the stream is in the backlog: a callback may make 32 actions only, and the rest is left to the
+// next tick. A stream that ends in the backlog leaves it (withdraw): one with a permit counts as cancelled while it
+// waited and gives the permit back; a refused one has been counted.
 //
 // fateIdentified comes from body.go: a request whose body was waited for too long goes on without it, in the same way.
 

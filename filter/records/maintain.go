@@ -10,7 +10,8 @@ func (r *Records) Seated() bool { return r.seat.me.Epoch != 0 }
 // AssertLimits puts the configured limits into the records that are there, and takes back what dead workers hold.
 func (r *Records) AssertLimits() { r.maintainAll(true) }
 
-// Age sees to the records in which a hold, an open breaker or a lowered limit has ended: waiters are granted, gauges fall.
+// Age sees to the records in which a hold, an open breaker or a lowered limit has ended: waiters are granted, gauges
+// fall.
 func (r *Records) Age() {
 	timed := r.timed
 	r.timed = r.timed[:0:0]
@@ -61,8 +62,8 @@ func (r *Records) Repair() {
 	}
 }
 
-// Leave gives the seat up at the end of the context. If some record still differs from the truth, it doesn't: the lease then
-// gives back what could not be.
+// Leave gives the seat up at the end of the context. If some record still differs from the truth, it doesn't: the lease
+// then gives back what could not be.
 func (r *Records) Leave() {
 	r.Repair()
 	if len(r.dirty) == 0 {
@@ -98,7 +99,8 @@ func (r *Records) Attend() {
 	}
 }
 
-// expire ends the waits for one key whose budget is used up. A due ticket that is no longer in the record was granted in time.
+// expire ends the waits for one key whose budget is used up. A due ticket that is no longer in the record was granted
+// in time.
 func (r *Records) expire(k *Key) {
 	if !k.anyDue(r.now) {
 		return
@@ -155,7 +157,8 @@ func (r *Records) WakeForSeat() {
 	}
 }
 
-// maintainAll asserts the configured limits, if so asked, and takes back what dead workers hold, in all records of all pools.
+// maintainAll asserts the configured limits, if so asked, and takes back what dead workers hold, in all records of all
+// pools.
 func (r *Records) maintainAll(assert bool) {
 	for _, o := range r.pools {
 		r.eachRecord(o, func(k *Key) { r.maintain(k, assert) })

@@ -125,8 +125,8 @@ func (r *Records) targetOf(k *Key) admission.Target {
 	return t
 }
 
-// Acquire asks for a permit for a ticket. If the verdict is VerdictWaiting, the ticket waits for budget and its Waiter is
-// told the rest; with budget <= 0 it doesn't wait. False: the store failed, and nothing was decided.
+// Acquire asks for a permit for a ticket. If the verdict is VerdictWaiting, the ticket waits for budget and its Waiter
+// is told the rest; with budget <= 0 it doesn't wait. False: the store failed, and nothing was decided.
 func (r *Records) Acquire(t *Ticket, budget admission.Duration) (Answer, bool) {
 	if !r.ensureSeat() {
 		return Answer{}, false
@@ -146,7 +146,8 @@ func (r *Records) Acquire(t *Ticket, budget admission.Duration) (Answer, bool) {
 	return a, true
 }
 
-// ask carries an acquire out on the key's record, or on the record of the key that stands in for it. Nil: the store failed.
+// ask carries an acquire out on the key's record, or on the record of the key that stands in for it. Nil: the store
+// failed.
 func (r *Records) ask(t *Ticket, budget admission.Duration) *admission.Effect {
 	for range 2 { // twice: the key may lose its place in between, and share another
 		k := r.resolve(t.Key)

@@ -5,15 +5,15 @@ import (
 	"github.com/headgate/headgate/filter/abi"
 )
 
-// maxSwaps is how often a step is tried against other workers' swaps before the store counts as failed. docs/rationale.md
-// says why 16.
+// maxSwaps is how often a step is tried against other workers' swaps before the store counts as failed.
+// docs/rationale.md says why 16.
 const maxSwaps = 16
 
 // fenced is the effect of an operation that a reconcile has taken the place of.
 var fenced = admission.Effect{Verdict: admission.VerdictFenced}
 
-// step carries out r.op on a key's record until it is stored, and tells the workers whom it concerns. Nil: the store failed
-// and nothing is changed, or the key has lost its place and there is no other.
+// step carries out r.op on a key's record until it is stored, and tells the workers whom it concerns. Nil: the store
+// failed and nothing is changed, or the key has lost its place and there is no other.
 func (r *Records) step(k *Key) *admission.Effect {
 	for range maxSwaps {
 		e, stored := r.try(k, &r.op, nil)
@@ -42,8 +42,9 @@ func (r *Records) step(k *Key) *admission.Effect {
 	return nil
 }
 
-// try makes one attempt at a step. The effect is nil if the store can't be read; stored says that the step is done. With
-// live set, the worker table is read into it after the record, so that it knows every worker that the record names.
+// try makes one attempt at a step. The effect is nil if the store can't be read; stored says that the step is done.
+// With live set, the worker table is read into it after the record, so that it knows every worker that the record
+// names.
 func (r *Records) try(k *Key, op *admission.Op, live *admission.WorkerTable) (e *admission.Effect, stored bool) {
 	state, cas, s := abi.GetShared(k.data)
 	switch s {
