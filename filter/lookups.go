@@ -65,8 +65,6 @@ func (l *lookups) add(name string) int {
 }
 
 // addSources returns where the values of the sources are. It adds their headers to names.
-//
-//go:noinline // as add
 func (l *lookups) addSources(sources []config.Source) []sourceLookup {
 	var at []sourceLookup
 	for i := range sources {

@@ -58,8 +58,6 @@ var (
 )
 
 // dimensionOf returns the name of the dimension that a source is for. n is a field of the source.
-//
-//go:noinline
 func dimensionOf(n *node) string { return n.parent.parent.name }
 
 // cutTemplate returns the placeholder of a path template, and what stands before and behind it.

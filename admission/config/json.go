@@ -250,8 +250,6 @@ func (r *jsonReader) peek() byte {
 }
 
 // accept steps over the next byte if it is one of set.
-//
-//go:noinline
 func (r *jsonReader) accept(set string) bool {
 	if r.pos >= len(r.text) || text.IndexByte(set, r.text[r.pos]) < 0 {
 		return false

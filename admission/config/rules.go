@@ -236,8 +236,6 @@ func (r *rule) wants(least, most int64) string {
 }
 
 // withWord returns a list with one word more, for an error.
-//
-//go:noinline
 func withWord(list, word string) string {
 	if list == "" {
 		return word
@@ -320,8 +318,6 @@ func (c *Config) checkFields(n *node, rules []rule) *Error {
 }
 
 // allows reports whether n may have the rule's field.
-//
-//go:noinline
 func (n *node) allows(r *rule) bool {
 	if r.onlyWith == "" || r.onlyWith == n.parent.name {
 		return true
@@ -353,8 +349,6 @@ func (n *node) count() (count int) {
 }
 
 // texts returns the elements of an array of strings. A nil n has none.
-//
-//go:noinline
 func (n *node) texts() (texts []string) {
 	if n == nil {
 		return nil
@@ -366,13 +360,9 @@ func (n *node) texts() (texts []string) {
 }
 
 // refuse returns an Error that names the field, and not its value.
-//
-//go:noinline
 func (n *node) refuse(problem string) *Error { return refusal(n.path(), problem) }
 
 // refuseValue returns an Error that names the field and its value.
-//
-//go:noinline
 func (n *node) refuseValue(problem string) *Error {
 	var value string
 	switch n.kind {
