@@ -9,8 +9,8 @@ const (
 	breakerHalfOpen                     // it admits one request at a time, the probe, to see how that ends
 )
 
-// windowParts is the number of parts in which the breaker's window slides. A failure counts for the length of the window,
-// or up to a tenth less.
+// windowParts is the number of parts in which the breaker's window slides. A failure counts for the length of the
+// window, or up to a tenth less.
 const windowParts = 10
 
 // breakerRecord is a pool key's breaker.
@@ -39,8 +39,8 @@ func (br *breakerRecord) advance(now int64, b *Breaker) {
 	}
 }
 
-// allowance is how many requests may pass: the limit when the breaker is closed, 0 when it is open, 1 when it is half open
-// and no probe runs.
+// allowance is how many requests may pass: the limit when the breaker is closed, 0 when it is open, 1 when it is half
+// open and no probe runs.
 func (r *Record) allowance(b *Breaker) int {
 	br := &r.breaker
 	switch {

@@ -1,11 +1,12 @@
 // Package admission decides which request may run: it is the pure core of Headgate.
 //
 // The state of one pool key is a [Record]: bytes that all workers share and replace by compare-and-swap. [Machine.Step]
-// takes such bytes, one operation and the time, and returns the new bytes and what the caller has to do. It has no clock,
-// no I/O and no goroutines: the same input gives the same output. A caller whose swap failed reads the bytes again and
-// repeats the step.
+// takes such bytes, one operation and the time, and returns the new bytes and what the caller has to do. It has no
+// clock, no I/O and no goroutines: the same input gives the same output. A caller whose swap failed reads the bytes
+// again and repeats the step.
 //
-// The package knows neither configuration text nor requests. Package config reads the first, package request the second.
+// The package knows neither configuration text nor requests. Package config reads the first, package request the
+// second.
 //
 // # Words
 //
@@ -30,12 +31,12 @@
 //
 // # Dispatch
 //
-// An acquire appends a ticket and then dispatches. There is no other way to a permit, so nobody can barge. Dispatch grants,
-// while a permit is free, to the waiting tenant with the least inflight per weight; on a tie to the tenant granted longest
-// ago; inside a tenant to the oldest ticket. Weighing what a tenant runs now, rather than what it has used, needs no estimate
-// of how long a stream lasts, and gives equal permits to tenants whose streams differ in length. First come, first served and
-// round robin don't. In a pool that isn't fair by tenant all requests belong to one tenant, and the same rule is first come,
-// first served.
+// An acquire appends a ticket and then dispatches. There is no other way to a permit, so nobody can barge. Dispatch
+// grants, while a permit is free, to the waiting tenant with the least inflight per weight; on a tie to the tenant
+// granted longest ago; inside a tenant to the oldest ticket. Weighing what a tenant runs now, rather than what it has
+// used, needs no estimate of how long a stream lasts, and gives equal permits to tenants whose streams differ in
+// length. First come, first served and round robin don't. In a pool that isn't fair by tenant all requests belong to
+// one tenant, and the same rule is first come, first served.
 //
 // # A ticket's life
 //
@@ -55,13 +56,14 @@
 //	granted ── release ─▶ the permit is free, or on hold until its time is over, then free
 //	        └─ its worker is dead ─▶ reaped: the permit is free
 //
-// A queued ticket that its worker does not find in the record any more was granted: only its own worker expires and cancels
-// it. A worker that was declared dead finds its column missing, which tells it that its tickets were reaped instead.
+// A queued ticket that its worker does not find in the record any more was granted: only its own worker expires and
+// cancels it. A worker that was declared dead finds its column missing, which tells it that its tickets were reaped
+// instead.
 //
 // # Operations
 //
-// Each has a constructor, which sets an [Op] whole. Every operation needs a [Target]. Every operation first ends the holds
-// that are due and the headroom that time gives back; every one but a retire dispatches.
+// Each has a constructor, which sets an [Op] whole. Every operation needs a [Target]. Every operation first ends the
+// holds that are due and the headroom that time gives back; every one but a retire dispatches.
 //
 //	operation   needs beside the target                      verdicts
 //	acquire     tenant, weight, ticket, queue, fair, budget  granted, waiting, full, closed, open; stale, fenced
@@ -74,14 +76,15 @@
 //	report      ticket, outcome                              done; stale, fenced
 //	retire      - (of the target only time and generation)   done, busy
 //
-// Stale: the slot is another key's or generation's. Fenced: the worker was declared dead, and reconciles before it goes on.
+// Stale: the slot is another key's or generation's. Fenced: the worker was declared dead, and reconciles before it goes
+// on.
 //
 // # Truth
 //
-// A record counts permits per worker, in that worker's column. The worker itself knows the truth: the requests that it lets
-// run, and its tickets that the record no longer lists. A reconcile makes the column equal to that truth. It is the one
-// repair for everything that can go wrong between a worker and a record: a release that was not stored, a grant whose
-// message was lost, a record that vanished, a worker that was declared dead by mistake.
+// A record counts permits per worker, in that worker's column. The worker itself knows the truth: the requests that it
+// lets run, and its tickets that the record no longer lists. A reconcile makes the column equal to that truth. It is
+// the one repair for everything that can go wrong between a worker and a record: a release that was not stored, a grant
+// whose message was lost, a record that vanished, a worker that was declared dead by mistake.
 //
 // # Invariants
 //

@@ -1,7 +1,7 @@
 package admission
 
-// holdGrain is the grain of holds' ends: ends that fall into the same grain are one group in the record. A hold is never
-// shorter than asked, and at most a grain longer.
+// holdGrain is the grain of holds' ends: ends that fall into the same grain are one group in the record. A hold is
+// never shorter than asked, and at most a grain longer.
 const holdGrain = 10 * int64(Millisecond)
 
 // hold keeps one permit out of use until the given time, charged to a tenant or to NoTenant.

@@ -21,7 +21,8 @@ const (
 	OpRetire                  // give the record up, if idle, so that another key can have its slot
 )
 
-// A Target says on which record an operation is carried out, when, and for which worker. An operation changes none of it.
+// A Target says on which record an operation is carried out, when, and for which worker. An operation changes none of
+// it.
 type Target struct {
 	Now  int64  // monotonic nanoseconds
 	Gen  uint32 // the directory generation of the key
@@ -43,7 +44,8 @@ type Target struct {
 	Shaping *Shaping // what is configured of holds, breaker and headroom; nil: nothing
 }
 
-// An Op is one operation. A constructor (Acquire, Release, ...) sets it whole. The comments name the kinds that use a field.
+// An Op is one operation. A constructor (Acquire, Release, ...) sets it whole. The comments name the kinds that use a
+// field.
 type Op struct {
 	Kind OpKind
 	Target
@@ -174,7 +176,8 @@ type Grant struct {
 // GrantBytes is the length of a grant as a message to its worker.
 const GrantBytes = 12
 
-// Encode writes the message that tells a grant to its worker: the epoch in 8 bytes, the ticket's number in 4, little endian.
+// Encode writes the message that tells a grant to its worker: the epoch in 8 bytes, the ticket's number in 4, little
+// endian.
 func (g *Grant) Encode(b *[GrantBytes]byte) {
 	put64(b[:], g.Epoch)
 	put32(b[8:], g.Seq)

@@ -21,9 +21,9 @@ func (m *Machine) Step(state []byte, op *Op) (next []byte, effect *Effect) {
 	return m.Steps(state, m.single[:])
 }
 
-// Steps carries out several operations of one worker in order, as one step: the same as a Step for each, but that nothing
-// is stored in between, and nothing at all if one of them is refused with VerdictStale, VerdictFenced or VerdictBusy. The
-// effect has the verdict of the last one, or of the one refused, and what all of them did.
+// Steps carries out several operations of one worker in order, as one step: the same as a Step for each, but that
+// nothing is stored in between, and nothing at all if one of them is refused with VerdictStale, VerdictFenced or
+// VerdictBusy. The effect has the verdict of the last one, or of the one refused, and what all of them did.
 func (m *Machine) Steps(state []byte, ops []*Op) (next []byte, effect *Effect) {
 	m.op, m.lost = ops[0], false
 	e, r := &m.effect, &m.rec

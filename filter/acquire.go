@@ -119,7 +119,8 @@ func (s *stream) count(enforced, shadow uint32) {
 	abi.Increment(enforced, 1)
 }
 
-// countAdmitted counts an admission to the pool asked last, after the given wait. In shadow the wait is what it would have been.
+// countAdmitted counts an admission to the pool asked last, after the given wait. In shadow the wait is what it would
+// have been.
 func (s *stream) countAdmitted(waited int64) {
 	stats := &s.asked.stats
 	if !s.shadow() {

@@ -5,8 +5,8 @@ import (
 	"github.com/headgate/headgate/filter/records"
 )
 
-// The wait of a request, from the acquire that queued its ticket to its end. A box is a state; the ticket's own state is in
-// package records, the fate here.
+// The wait of a request, from the acquire that queued its ticket to its end. A box is a state; the ticket's own state
+// is in package records, the fate here.
 //
 //	                          acquire: waiting
 //	                                 │
@@ -23,12 +23,12 @@ import (
 //	           │                  └─▶ 429
 //	           └─▶ asks the pools ahead: resumed, refused, or waiting again
 //
-// Between fate and flush the stream is in the backlog: a callback may make 32 actions only, and the rest is left to the next
-// tick. A stream that ends in the backlog leaves it (withdraw): one with a permit counts as cancelled while it waited and
-// gives the permit back; a refused one has been counted.
+// Between fate and flush the stream is in the backlog: a callback may make 32 actions only, and the rest is left to the
+// next tick. A stream that ends in the backlog leaves it (withdraw): one with a permit counts as cancelled while it
+// waited and gives the permit back; a refused one has been counted.
 //
-// An acquire that other workers' swaps keep from being decided leaves the stream as if it waited; a later turn decides it
-// (Decided): it is admitted, refused, or waiting from then on.
+// An acquire that other workers' swaps keep from being decided leaves the stream as if it waited; a later turn decides
+// it (Decided): it is admitted, refused, or waiting from then on.
 //
 // fateIdentified comes from body.go: a request whose body was waited for too long goes on without it, in the same way.
 
@@ -55,8 +55,8 @@ func (s *stream) Granted(p records.Permit) {
 	s.plugin.decide(s, fateGranted)
 }
 
-// Decided implements records.Waiter: an acquire that other workers' swaps had kept from being decided now is. The stream goes
-// on from there; being decided is no waiting.
+// Decided implements records.Waiter: an acquire that other workers' swaps had kept from being decided now is. The
+// stream goes on from there; being decided is no waiting.
 func (s *stream) Decided(a records.Answer, d records.Decision) {
 	switch s.take(a, d) {
 	case passAdmitted:

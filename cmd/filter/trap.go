@@ -9,8 +9,8 @@ import (
 	"github.com/headgate/headgate/filter/abi"
 )
 
-// With -tags trap the module is a crash test's: a request with trapHeader ends the VM as a fault in the runtime would, beyond
-// any recover. What is shipped is built without the tag, and a test looks for the header's name in it.
+// With -tags trap the module is a crash test's: a request with trapHeader ends the VM as a fault in the runtime would,
+// beyond any recover. What is shipped is built without the tag, and a test looks for the header's name in it.
 
 const trapHeader = "x-headgate-test-trap"
 

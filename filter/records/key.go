@@ -29,7 +29,8 @@ type Pool struct {
 	recent    [cacheSlots]*Key // the last key with each cacheSlot
 }
 
-// A Key is one pool key as one plugin context knows it: where its record is, and the truth about the context's requests.
+// A Key is one pool key as one plugin context knows it: where its record is, and the truth about the context's
+// requests.
 type Key struct {
 	Pool *Pool
 	Name string
@@ -82,7 +83,8 @@ func (o *Pool) data(slot int) string { return o.prefix + strconv.Itoa(slot) }
 // spareKeys is how many keys a context remembers beyond those that can have records.
 const spareKeys = 64
 
-// KeyFor returns the pool's key for a name, and adds it if need be. name may be a view of memory that is about to change.
+// KeyFor returns the pool's key for a name, and adds it if need be. name may be a view of memory that is about to
+// change.
 func (o *Pool) KeyFor(name string) *Key {
 	if len(o.Key) == 0 {
 		return o.only

@@ -46,8 +46,8 @@ func (m *mailbox) tell(g admission.Grant, domain string) {
 // IsMailbox reports whether a shared queue is the one in which this context is told of grants.
 func (r *Records) IsMailbox(queue uint32) bool { return queue == r.mailbox.id }
 
-// Receive takes one message out of the mailbox, and tells the ticket that it calls granted if it is; false: the mailbox is
-// empty. Anybody can write into a shared queue, so a message is only a hint, and the record is asked.
+// Receive takes one message out of the mailbox, and tells the ticket that it calls granted if it is; false: the mailbox
+// is empty. Anybody can write into a shared queue, so a message is only a hint, and the record is asked.
 func (r *Records) Receive() bool {
 	b, s := abi.Dequeue(r.mailbox.id)
 	if s != abi.StatusOK {

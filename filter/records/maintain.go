@@ -27,7 +27,8 @@ func (r *Records) MaintainAgain() {
 	}
 }
 
-// Age sees to the records in which a hold, an open breaker or a lowered limit has ended: waiters are granted, gauges fall.
+// Age sees to the records in which a hold, an open breaker or a lowered limit has ended: waiters are granted, gauges
+// fall.
 func (r *Records) Age() {
 	timed := r.timed
 	r.timed = r.timed[:0:0]
@@ -74,8 +75,8 @@ func (r *Records) verifyColumn(k *Key) {
 	}
 }
 
-// Repair reconciles the records that could not be put right when they should have been, and stores the journals that could
-// not be stored.
+// Repair reconciles the records that could not be put right when they should have been, and stores the journals that
+// could not be stored.
 func (r *Records) Repair() {
 	dirty := r.dirty
 	r.dirty = r.dirty[:0:0]
@@ -88,8 +89,8 @@ func (r *Records) Repair() {
 // leaveTries is how often a context that ends tries to put its records right.
 const leaveTries = 8
 
-// Leave gives the seat up at the end of the context. If some record still differs from the truth, it doesn't: the lease then
-// gives back what could not be.
+// Leave gives the seat up at the end of the context. If some record still differs from the truth, it doesn't: the lease
+// then gives back what could not be.
 func (r *Records) Leave() {
 	for try := 0; try == 0 || len(r.dirty) > 0 && try < leaveTries; try++ {
 		r.Repair()
@@ -127,7 +128,8 @@ func (r *Records) Attend() {
 	}
 }
 
-// expire ends the waits for one key whose budget is used up. A due ticket that is no longer in the record was granted in time.
+// expire ends the waits for one key whose budget is used up. A due ticket that is no longer in the record was granted
+// in time.
 func (r *Records) expire(k *Key) {
 	if !k.anyDue(r.now) {
 		return

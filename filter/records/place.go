@@ -64,8 +64,8 @@ func (r *Records) readDirectory(o *Pool) (cas uint32, res result) {
 	return cas, res
 }
 
-// assign changes the decoded directory so that it gives k a place. A key that has its entry but found the record retired
-// renews it; a key that requests here depend on gets a place in any case.
+// assign changes the decoded directory so that it gives k a place. A key that has its entry but found the record
+// retired renews it; a key that requests here depend on gets a place in any case.
 func (r *Records) assign(k *Key, place admission.Place, listed bool) (admission.Place, result) {
 	o, d := k.Pool, &r.directory
 	if listed {

@@ -26,7 +26,8 @@ type Waker interface {
 type Waiter interface {
 	// Granted tells that a ticket that waited has a permit. It ends the ticket's wait.
 	Granted(Permit)
-	// Expired tells that the ticket's budget is used up, and in how many seconds it is worth to come back. It ends the wait.
+	// Expired tells that the ticket's budget is used up, and in how many seconds it is worth to come back. It ends the
+	// wait.
 	Expired(retryAfter int)
 	// Decided tells what a later turn has made of an acquire: what Acquire would have returned.
 	Decided(Answer, Decision)
@@ -148,11 +149,12 @@ func (r *Records) target(k *Key) admission.Target {
 		QuietTime: admission.Duration(r.beatInterval() + r.beatInterval()/2), Shaping: &k.Pool.Shaping}
 }
 
-// leastDeciding is how long an acquire may take to be decided even where a request may not wait: being decided is no waiting.
+// leastDeciding is how long an acquire may take to be decided even where a request may not wait: being decided is no
+// waiting.
 const leastDeciding = admission.Second
 
-// Acquire asks for a permit for a ticket, which may wait for budget; <= 0: not at all. The decision is to fall until the
-// given time; with Deciding the Waiter is told it, and with VerdictWaiting what becomes of the wait.
+// Acquire asks for a permit for a ticket, which may wait for budget; <= 0: not at all. The decision is to fall until
+// the given time; with Deciding the Waiter is told it, and with VerdictWaiting what becomes of the wait.
 func (r *Records) Acquire(t *Ticket, budget admission.Duration, deadline int64) (Answer, Decision) {
 	t.Since, t.Due = r.now, r.now+int64(budget)
 	t.decideBy = r.now + int64(max(budget, leastDeciding))
@@ -286,8 +288,8 @@ func (r *Records) stopWaiting(t *Ticket) {
 	}
 }
 
-// Cancel ends a ticket's wait, or withdraws an acquire that is not decided. If the ticket had been granted, its permit goes on
-// to the next one.
+// Cancel ends a ticket's wait, or withdraws an acquire that is not decided. If the ticket had been granted, its permit
+// goes on to the next one.
 func (r *Records) Cancel(t *Ticket) {
 	if r.withdraw(t) {
 		return
@@ -313,7 +315,8 @@ func (r *Records) withdraw(t *Ticket) bool {
 	return true
 }
 
-// Release gives a permit back. What the finish says arrives in the record, if not now then with the next swap that works.
+// Release gives a permit back. What the finish says arrives in the record, if not now then with the next swap that
+// works.
 func (r *Records) Release(p Permit, f admission.Finish) {
 	k := p.Key
 	k.remove(p.Tenant)

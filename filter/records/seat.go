@@ -78,8 +78,8 @@ func (r *Records) renew(o *Pool) result {
 	return contended
 }
 
-// takeSeat begins to use a new seat: grants for it arrive in its mailbox, and what was counted under an old one is counted
-// anew.
+// takeSeat begins to use a new seat: grants for it arrive in its mailbox, and what was counted under an old one is
+// counted anew.
 func (r *Records) takeSeat(me admission.Worker) {
 	r.seat.me = me
 	r.mailbox.open(r.cfg.Domain, me.Seat)

@@ -5,8 +5,8 @@ import (
 	"github.com/headgate/headgate/filter/abi"
 )
 
-// maxSwaps is how often a turn tries to store something against other workers' swaps. Every swap lost is one that another
-// worker has won, so the next turn goes on trying: contention is no failure. docs/rationale.md says why 16.
+// maxSwaps is how often a turn tries to store something against other workers' swaps. Every swap lost is one that
+// another worker has won, so the next turn goes on trying: contention is no failure. docs/rationale.md says why 16.
 const maxSwaps = 16
 
 // A result is what became of an attempt to change something in the store.
@@ -40,8 +40,8 @@ func (e *entry) op(t admission.Target) admission.Op {
 	return admission.Release(t, e.tenant, e.seq, e.finish)
 }
 
-// commit stores in one swap what the key's journal says, and then op; nil: nothing more. The journal is empty then. If that
-// is not possible now, the journal stays, and the key is marked for a later turn.
+// commit stores in one swap what the key's journal says, and then op; nil: nothing more. The journal is empty then. If
+// that is not possible now, the journal stays, and the key is marked for a later turn.
 func (r *Records) commit(k *Key, op *admission.Op) (*admission.Effect, result) {
 	r.batch(k, op)
 	for range maxSwaps {
@@ -91,9 +91,9 @@ func (r *Records) retarget(k *Key) {
 	}
 }
 
-// rejoin puts a reconcile before the operations in hand: the worker was declared dead, so its column has to be made anew
-// before anything can be taken off it. The truth is that of before the journal; a reconcile at the end has nothing to add
-// then.
+// rejoin puts a reconcile before the operations in hand: the worker was declared dead, so its column has to be made
+// anew before anything can be taken off it. The truth is that of before the journal; a reconcile at the end has nothing
+// to add then.
 func (r *Records) rejoin(k *Key) {
 	if n := len(r.ops); r.ops[0] != &r.reconcileOp {
 		if r.ops[n-1].Kind == admission.OpReconcile {
@@ -128,9 +128,9 @@ func (r *Records) postpone(k *Key, res result) result {
 // nothing is the effect of maintaining a record that isn't there.
 var nothing admission.Effect
 
-// try makes one attempt at a step. The effect is there unless the store failed. The result is contended if the swap was lost
-// or the record refused the step; the effect's verdict tells which. With live set, the worker table is read into it after
-// the record, so that it knows every worker that the record names.
+// try makes one attempt at a step. The effect is there unless the store failed. The result is contended if the swap was
+// lost or the record refused the step; the effect's verdict tells which. With live set, the worker table is read into
+// it after the record, so that it knows every worker that the record names.
 func (r *Records) try(k *Key, ops []*admission.Op, live *admission.WorkerTable) (*admission.Effect, result) {
 	state, cas, res := get(k.data)
 	if res != stored {
