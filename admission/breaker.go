@@ -16,7 +16,7 @@ const windowParts = 10
 // breakerRecord is a pool key's breaker.
 type breakerRecord struct {
 	state    breakerState
-	gen      uint32              // counts the changes of state: the outcome of a request that was granted in an earlier one doesn't count
+	gen      uint32              // counts changes of state: outcomes of requests granted before the last one don't count
 	until    int64               // open: when it becomes half open
 	trips    uint8               // openings without a success in between; doubles the open time
 	level    uint8               // failures without a success in between; doubles the penalty
@@ -95,7 +95,8 @@ func (br *breakerRecord) raisePenalty(b *Breaker) {
 // trip opens the breaker, for twice as long each time in a row.
 func (br *breakerRecord) trip(now int64, b *Breaker) {
 	open := doubled(b.Open, br.trips, b.MaxOpen)
-	*br = breakerRecord{state: breakerOpen, gen: br.gen + 1, until: now + int64(open), trips: min(br.trips+1, maxDoublings), level: br.level}
+	*br = breakerRecord{state: breakerOpen, gen: br.gen + 1, until: now + int64(open),
+		trips: min(br.trips+1, maxDoublings), level: br.level}
 }
 
 // slide drops the parts of the window that are over, and begins new ones.

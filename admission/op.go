@@ -88,7 +88,8 @@ type Request struct {
 
 // Acquire asks for a permit, and asserts the target's limit.
 func Acquire(t Target, r Request) Op {
-	return Op{Kind: OpAcquire, Target: t, Assert: true, Tenant: r.Tenant, Weight: r.Weight, Seq: r.Seq, Queue: r.Queue, Fair: r.Fair, Budget: r.Budget}
+	return Op{Kind: OpAcquire, Target: t, Assert: true,
+		Tenant: r.Tenant, Weight: r.Weight, Seq: r.Seq, Queue: r.Queue, Fair: r.Fair, Budget: r.Budget}
 }
 
 // A Finish is how the request of a released permit ended.
@@ -163,7 +164,7 @@ const (
 	VerdictClosed                 // acquire: the limit is 0
 	VerdictOpen                   // acquire: the breaker lets nobody through
 	VerdictStale                  // the slot belongs to another key or generation: look the key up again
-	VerdictFenced                 // the worker's column is missing: reconcile first. reconcile: a later worker has its seat: claim another
+	VerdictFenced                 // the worker's column is missing: reconcile first. reconcile: another has its seat
 	VerdictBusy                   // retire: the record is in use
 )
 
@@ -213,4 +214,9 @@ type Effect struct {
 	Reaped     int  // permits and tickets of dead workers taken back
 	Replaced   bool // the stored bytes were no record of this version, or were gone, and have been replaced
 	RetryAfter int  // full, closed, open, expire: seconds until a permit is likely to come free, 1 to 60
+}
+
+// reset makes the effect that of nothing, and keeps its buffers.
+func (e *Effect) reset() {
+	*e = Effect{Grants: e.Grants[:0], Expired: e.Expired[:0], Unseen: e.Unseen[:0]}
 }

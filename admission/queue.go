@@ -45,7 +45,8 @@ func (q *Queue) At(i int) Ticket {
 
 func readTicket(b []byte) Ticket {
 	b = b[:ticketBytes]
-	return Ticket{Seat: get16(b), Tenant: get16(b[2:]), Seq: get32(b[4:]), Deadline: int64(get64(b[8:])), Budget: get32(b[16:])}
+	return Ticket{Seat: get16(b), Tenant: get16(b[2:]), Seq: get32(b[4:]),
+		Deadline: int64(get64(b[8:])), Budget: get32(b[16:])}
 }
 
 func (q *Queue) push(t Ticket) {

@@ -71,7 +71,7 @@ func (m *Machine) finish(state []byte) ([]byte, *Effect) {
 // run carries the operations out on the decoded record.
 func (m *Machine) run(ops []*Op) {
 	e, r := &m.effect, &m.rec
-	*e = Effect{Grants: e.Grants[:0], Expired: e.Expired[:0], Unseen: e.Unseen[:0]}
+	e.reset()
 	m.damaged = false
 	inflight, queued, onHold := r.Inflight(), r.Queue.Len(), r.OnHold()
 	if m.op = ops[0]; m.lost && m.op.QuietTime > 0 {

@@ -71,7 +71,8 @@ func (s *stream) releaseAll(o admission.Outcome) {
 			continue
 		}
 		abi.Record(h.pool.stats.heldMillis, uint64((p.turn.now-h.permit.Since)/millisecond))
-		p.records.Release(h.permit, admission.Finish{Outcome: o, Pushback: s.answer.Pushback(), RetryAfter: s.answer.retryAfter})
+		p.records.Release(h.permit, admission.Finish{
+			Outcome: o, Pushback: s.answer.Pushback(), RetryAfter: s.answer.retryAfter})
 	}
 }
 

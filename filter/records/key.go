@@ -60,7 +60,8 @@ const otherKey = "other"
 const prefix = "headgate/1/"
 
 func newPool(cfg *config.Config, c *config.Pool, stats Stats) *Pool {
-	o := &Pool{Pool: c, stats: stats, prefix: prefix + cfg.Domain + "/" + c.Name + "/", maxKeys: cfg.MaxKeys, keys: map[string]*Key{}}
+	o := &Pool{Pool: c, stats: stats, maxKeys: cfg.MaxKeys, keys: map[string]*Key{}}
+	o.prefix = prefix + cfg.Domain + "/" + c.Name + "/"
 	o.other = &Key{Pool: o, Name: otherKey, limit: o.limitOf(otherKey), data: o.prefix + "other", fixed: true}
 	o.only = &Key{Pool: o, Name: c.Name, limit: c.Limit, data: o.prefix + "only", fixed: true}
 	return o

@@ -145,8 +145,8 @@ func (r *Records) SetTime(now int64) { r.now = now }
 
 // target is where and by whom an operation on a key is carried out.
 func (r *Records) target(k *Key) admission.Target {
-	return admission.Target{Now: r.now, Gen: k.place.Gen, Name: k.Name, Me: r.seat.me, Expect: k.involved(), Limit: k.limit,
-		QuietTime: admission.Duration(r.beatInterval() + r.beatInterval()/2), Shaping: &k.Pool.Shaping}
+	return admission.Target{Now: r.now, Gen: k.place.Gen, Name: k.Name, Me: r.seat.me, Expect: k.involved(),
+		Limit: k.limit, QuietTime: admission.Duration(r.beatInterval() + r.beatInterval()/2), Shaping: &k.Pool.Shaping}
 }
 
 // leastDeciding is how long an acquire may take to be decided even where a request may not wait: being decided is no

@@ -258,7 +258,8 @@ func (r *Records) truth(k *Key, before bool) admission.Truth {
 	r.inflight, r.waits = append(r.inflight[:0], k.inflight...), r.waits[:0]
 	for _, t := range k.waiting {
 		i := tenantIn(&r.inflight, t.Tenant, t.Weight)
-		r.waits = append(r.waits, admission.Ticket{Tenant: uint16(i), Seq: t.Seq, Deadline: t.Due, Budget: uint32((t.Due - t.Since) / millisecond)})
+		r.waits = append(r.waits, admission.Ticket{Tenant: uint16(i), Seq: t.Seq,
+			Deadline: t.Due, Budget: uint32((t.Due - t.Since) / millisecond)})
 	}
 	for i := 0; before && i < len(k.journal); i++ {
 		e := &k.journal[i]
