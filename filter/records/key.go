@@ -45,7 +45,7 @@ type Key struct {
 	permits  int                        // their sum
 	waiting  []*Ticket                  // oldest first
 	probe    uint32                     // the ticket of the request that is the breaker's probe, if it runs here; 0: none
-	journal  []entry                    // what requests' ends say and the record doesn't yet, oldest first
+	journal  []admission.Op             // what requests' ends say and the record doesn't yet, oldest first
 
 	dirty bool  // in Records.dirty
 	timed bool  // in Records.timed

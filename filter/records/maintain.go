@@ -53,7 +53,7 @@ func (r *Records) Age() {
 
 // KeepSeat beats while anything is held or waited for, or the caller is busy, and leaves the seat otherwise.
 func (r *Records) KeepSeat(busy bool) {
-	due := r.now-r.seat.beat >= r.beatInterval()
+	due := r.now-r.seat.beat >= r.beatInterval
 	switch {
 	case !due && (r.seat.nextDeath == 0 || r.now < r.seat.nextDeath):
 	case busy || r.permits > 0 || len(r.tickets) > 0 || len(r.undecided) > 0 || len(r.dirty) > 0:
@@ -175,7 +175,7 @@ func (r *Records) WakeForSeat() {
 	if r.seat.me.Epoch == 0 {
 		return
 	}
-	r.waker.WakeBy(r.seat.beat + r.beatInterval())
+	r.waker.WakeBy(r.seat.beat + r.beatInterval)
 	if r.firstDue > 0 {
 		r.waker.WakeBy(min(r.firstDue, r.nextReconcile))
 		if r.seat.nextDeath > 0 {

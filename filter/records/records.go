@@ -96,14 +96,16 @@ type Records struct {
 	pools []*Pool
 	now   int64 // monotonic time of the current callback
 
+	beatInterval int64              // how often a seat's lease is renewed, nanoseconds
+	quietTime    admission.Duration // of a record made in place of a lost one
+
 	machine admission.Machine
 
 	// The operations in hand. Each kind that may be needed in the middle of another has one of its own.
 	op, reconcileOp, retireOp, maintainOp admission.Op
 
-	ops        []*admission.Op // what commit stores in one swap
-	journalOps []admission.Op  // those of them that come from a journal
-	single     [1]*admission.Op
+	ops    []*admission.Op // what commit stores in one swap
+	single [1]*admission.Op
 
 	inflight  []admission.TenantInflight // scratch of truth
 	waits     []admission.Ticket         // likewise
@@ -130,7 +132,9 @@ type Records struct {
 
 // New returns the records for a configuration. It touches none until the first operation.
 func New(cfg *config.Config, w Waker) *Records {
-	return &Records{cfg: cfg, waker: w, tickets: map[uint32]*Ticket{}}
+	beat := int64(cfg.Lease) / beatsPerLease
+	return &Records{cfg: cfg, waker: w, tickets: map[uint32]*Ticket{},
+		beatInterval: beat, quietTime: admission.Duration(beat + beat/2)}
 }
 
 // AddPool adds one of the configuration's pools.
@@ -144,9 +148,11 @@ func (r *Records) AddPool(c *config.Pool, stats Stats) *Pool {
 func (r *Records) SetTime(now int64) { r.now = now }
 
 // target is where and by whom an operation on a key is carried out.
+//
+//go:noinline // many bytes in many places
 func (r *Records) target(k *Key) admission.Target {
 	return admission.Target{Now: r.now, Gen: k.place.Gen, Name: k.Name, Me: r.seat.me, Expect: k.involved(),
-		Limit: k.limit, QuietTime: admission.Duration(r.beatInterval() + r.beatInterval()/2), Shaping: &k.Pool.Shaping}
+		Limit: k.limit, QuietTime: r.quietTime, Shaping: &k.Pool.Shaping}
 }
 
 // leastDeciding is how long an acquire may take to be decided even where a request may not wait: being decided is no
@@ -241,7 +247,7 @@ func (r *Records) granted(t *Ticket, e *admission.Effect) Permit {
 		k.probe = t.Seq
 	}
 	if r.permits++; r.permits == 1 {
-		r.waker.WakeBy(r.seat.beat + r.beatInterval())
+		r.waker.WakeBy(r.seat.beat + r.beatInterval)
 	}
 	return Permit{Key: k, Tenant: t.Tenant, Seq: t.Seq, Since: r.now, BreakerGen: e.BreakerGen}
 }
@@ -296,7 +302,7 @@ func (r *Records) Cancel(t *Ticket) {
 	}
 	k := t.Key
 	r.stopWaiting(t)
-	k.journal = append(k.journal, entry{cancel: true, tenant: t.Tenant, seq: t.Seq})
+	k.journal = append(k.journal, admission.Cancel(admission.Target{}, t.Tenant, t.Seq))
 	r.commit(k, nil)
 }
 
@@ -325,7 +331,7 @@ func (r *Records) Release(p Permit, f admission.Finish) {
 		k.probe = 0
 	}
 	f.BreakerGen = p.BreakerGen
-	k.journal = append(k.journal, entry{tenant: p.Tenant, seq: p.Seq, finish: f})
+	k.journal = append(k.journal, admission.Release(admission.Target{}, p.Tenant, p.Seq, f))
 	r.commit(k, nil)
 }
 
@@ -333,7 +339,7 @@ func (r *Records) Release(p Permit, f admission.Finish) {
 func (r *Records) Report(p *Permit, o admission.Outcome) {
 	k := p.Key
 	k.probe = 0
-	k.journal = append(k.journal, entry{report: true, seq: p.Seq, finish: admission.Finish{Outcome: o}})
+	k.journal = append(k.journal, admission.Report(admission.Target{}, p.Seq, o))
 	r.commit(k, nil)
 }
 

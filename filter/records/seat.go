@@ -32,12 +32,10 @@ func (s *seat) nextTicket() uint32 {
 	return s.ticket
 }
 
-func (r *Records) beatInterval() int64 { return int64(r.cfg.Lease) / beatsPerLease }
-
 // ensureSeat makes sure that this context has a living seat before it touches a record of a pool.
 func (r *Records) ensureSeat(o *Pool) result {
 	someDead := r.seat.nextDeath > 0 && r.now >= r.seat.nextDeath
-	if r.seat.me.Epoch != 0 && !someDead && r.now-r.seat.beat < 2*r.beatInterval() {
+	if r.seat.me.Epoch != 0 && !someDead && r.now-r.seat.beat < 2*r.beatInterval {
 		return stored
 	}
 	return r.renew(o)

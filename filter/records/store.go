@@ -19,27 +19,6 @@ const (
 	full             // of a key's place: there is none to give
 )
 
-// An entry is something that a request's end says of a key and that is not stored yet.
-type entry struct {
-	cancel bool // of a ticket; else the release of a permit
-	tenant uint64
-	seq    uint32
-	finish admission.Finish
-	report bool // only tells how the probe will end
-}
-
-// op is the entry as an operation. The worker's column has to be there for it, whatever is counted here by now.
-func (e *entry) op(t admission.Target) admission.Op {
-	t.Expect = true
-	switch {
-	case e.report:
-		return admission.Report(t, e.seq, e.finish.Outcome)
-	case e.cancel:
-		return admission.Cancel(t, e.tenant, e.seq)
-	}
-	return admission.Release(t, e.tenant, e.seq, e.finish)
-}
-
 // commit stores in one swap what the key's journal says, and then op; nil: nothing more. The journal is empty then. If
 // that is not possible now, the journal stays, and the key is marked for a later turn.
 func (r *Records) commit(k *Key, op *admission.Op) (*admission.Effect, result) {
@@ -70,14 +49,15 @@ func (r *Records) commit(k *Key, op *admission.Op) (*admission.Effect, result) {
 	return nil, r.postpone(k, contended)
 }
 
-// batch fills r.ops with the key's journal and op.
+// batch fills r.ops with the key's journal and op. The worker's column has to be there for the journal, whatever is counted
+// here by now.
 func (r *Records) batch(k *Key, op *admission.Op) {
-	r.ops, r.journalOps = r.ops[:0], r.journalOps[:0]
+	r.ops = r.ops[:0]
+	target := r.target(k)
+	target.Expect = true
 	for i := range k.journal {
-		r.journalOps = append(r.journalOps, k.journal[i].op(r.target(k)))
-	}
-	for i := range r.journalOps { // all are there now, and stay where they are
-		r.ops = append(r.ops, &r.journalOps[i])
+		k.journal[i].Target = target
+		r.ops = append(r.ops, &k.journal[i])
 	}
 	if op != nil {
 		r.ops = append(r.ops, op)
@@ -236,6 +216,9 @@ func (r *Records) lower(s *Stats, e *admission.Effect) {
 	}
 }
 
+// addGauge adds to a gauge.
+//
+//go:noinline // many bytes in many places
 func addGauge(gauge uint32, delta int) {
 	if delta != 0 {
 		abi.Increment(gauge, int64(delta))
@@ -262,11 +245,9 @@ func (r *Records) truth(k *Key, before bool) admission.Truth {
 			Deadline: t.Due, Budget: uint32((t.Due - t.Since) / millisecond)})
 	}
 	for i := 0; before && i < len(k.journal); i++ {
-		e := &k.journal[i]
-		if e.report {
-			continue
+		if op := &k.journal[i]; op.Kind != admission.OpReport {
+			r.inflight[tenantIn(&r.inflight, op.Tenant, 1)].Inflight++
 		}
-		r.inflight[tenantIn(&r.inflight, e.tenant, 1)].Inflight++
 	}
 	return admission.Truth{Inflight: r.inflight, Waiting: r.waits, Probe: k.probe}
 }
