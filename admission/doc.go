@@ -117,7 +117,8 @@
 //	I8   Permits and tickets of a dead worker are back within its lease and one tick. Streams that live longer than any
 //	     lease keep theirs.
 //	     Check: shell_test.go (columns of the dead). Mutants: "nobody reaps", "records are swept once for each death".
-//	I9   A change or removal of the configuration, or an upgrade of the module, resets no outstanding count and strands no
+//	I9   A change or removal of the configuration, or an upgrade of the module, resets no outstanding count and strands
+//	no
 //	     waiter. Going back to an earlier configuration is a change like any other.
 //	     Check: Watch (outstanding, limit), places_test.go. Mutant: "a reload starts fresh counts".
 //	I10  Memory and keys are bounded by configuration, whatever clients send.
