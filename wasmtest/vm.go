@@ -104,7 +104,7 @@ func (h *Host) randomSeed() (seed [32]byte) {
 
 func (vm *VM) instantiate() error {
 	config := wazero.NewModuleConfig().WithName("").WithStartFunctions()
-	ctx := experimental.WithMemoryAllocator(vm.ctx, experimental.MemoryAllocatorFunc(vm.module.memories.allocate))
+	ctx := experimental.WithMemoryAllocator(vm.ctx, experimental.MemoryAllocatorFunc(vm.module.memories.Allocate))
 	instance, err := vm.module.runtime.InstantiateModule(ctx, vm.module.compiled, config)
 	if err != nil {
 		return err
