@@ -38,7 +38,7 @@ func definePoolStats(pool string) poolStats {
 	}{
 		{abi.KindGauge, "inflight", &s.inflight},
 		{abi.KindGauge, "queued", &s.queued},
-		{abi.KindGauge, "held", &s.held},
+		{abi.KindGauge, "on_hold", &s.held},
 		{abi.KindGauge, "keys", &s.keys},
 		{abi.KindCounter, "evaluated", &s.evaluated},
 		{abi.KindCounter, "admitted", &s.admitted},
