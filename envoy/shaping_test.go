@@ -74,14 +74,14 @@ func TestHoldsKeepPermitsOutOfUse(t *testing.T) {
 			c.end(id)
 			first := env.AwaitEnd(t, id)
 			if c.hold > time.Second { // shorter ones could be over before the stats are read
-				env.AwaitGauge(t, "model", "held", 1)
+				env.AwaitGauge(t, "model", "on_hold", 1)
 			}
 			mustBeOK(t, "the next", env.Do(t, rig.Call{Model: id, Script: rig.Script{ID: id + "-next"}}))
 			next, _ := env.Up.Request(id + "-next")
 			if gap := next.Start.Sub(first.End); gap < c.hold-5*time.Millisecond || gap > c.hold+holdLateness {
 				t.Errorf("the permit was used again after %v, want %v", gap, c.hold)
 			}
-			env.AwaitGauge(t, "model", "held", 0)
+			env.AwaitGauge(t, "model", "on_hold", 0)
 		})
 	}
 	env.CheckCounts(t, "model", rig.Counts{"provider_429": 2, "provider_failure": 4, "completed": 22, "aborted": 4})
@@ -119,11 +119,11 @@ func TestAnswersOfOthersHoldNothing(t *testing.T) {
 	if r := env.Do(t, failing); r.Status != http.StatusForbidden || r.Reason() != "" {
 		t.Errorf("a filter's 403: got %s", r)
 	}
-	env.CheckCounts(t, "model", rig.Counts{"held": 0, "inflight": 0, "provider_429": 0, "provider_failure": 0, "rejected_breaker": 0, "completed": 0, "aborted": 25})
+	env.CheckCounts(t, "model", rig.Counts{"on_hold": 0, "inflight": 0, "provider_429": 0, "provider_failure": 0, "rejected_breaker": 0, "completed": 0, "aborted": 25})
 	if r := env.Do(t, rig.Call{Path: "/dead" + rig.Path}); r.Status != http.StatusServiceUnavailable || r.Reason() != "" {
 		t.Errorf("a dead upstream: got %s", r)
 	}
-	env.CheckCounts(t, "model", rig.Counts{"held": 1, "provider_failure": 1})
+	env.CheckCounts(t, "model", rig.Counts{"on_hold": 1, "provider_failure": 1})
 	checkOpen(t, env, env.Do(t, rig.Call{}), 60)
 	env.CheckAlive(t)
 }
@@ -217,7 +217,7 @@ func TestHeadroomAfterAProvidersPushback(t *testing.T) {
 	}
 	env.Up.Open("held")
 	mustBeOK(t, "the held one", held.Wait())
-	env.CheckCounts(t, "model", rig.Counts{"provider_429": 1, "held": 0})
+	env.CheckCounts(t, "model", rig.Counts{"provider_429": 1, "on_hold": 0})
 	env.DrainCheck(t, "model", 2)
 }
 
@@ -257,8 +257,8 @@ func TestUpgradeEndsInASuccessHold(t *testing.T) {
 	conn := upgrade(t, env, "socket")
 	env.CheckRefused(t, env.Do(t, rig.Call{}), "model", rig.Rejected)
 	conn.Leave(rig.LeaveRST)
-	env.AwaitGauge(t, "model", "held", 1)
-	env.AwaitGauge(t, "model", "held", 0)
+	env.AwaitGauge(t, "model", "on_hold", 1)
+	env.AwaitGauge(t, "model", "on_hold", 0)
 	env.CheckCounts(t, "model", rig.Counts{"completed": 1, "aborted": 0, "provider_failure": 0, "inflight": 0})
 	mustBeOK(t, "the next", env.Do(t, rig.Call{}))
 	env.CheckAlive(t)

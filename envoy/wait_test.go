@@ -289,7 +289,7 @@ func TestCase_O15_OwnRefusalIsNotTheProvidersAnswer(t *testing.T) {
 	for range 20 {
 		env.CheckRefused(t, env.Do(t, rig.Call{}), "model", rig.Rejected)
 	}
-	env.CheckCounts(t, "model", rig.Counts{"provider_429": 0, "provider_failure": 0, "inflight": 1, "held": 0, "completed": 0, "aborted": 0})
+	env.CheckCounts(t, "model", rig.Counts{"provider_429": 0, "provider_failure": 0, "inflight": 1, "on_hold": 0, "completed": 0, "aborted": 0})
 	env.Up.Open("held")
 	mustBeOK(t, "the held one", held.Wait())
 	theirs := env.Do(t, rig.Call{Script: rig.Script{Status: 429, Headers: map[string]string{"retry-after": "7"}}})

@@ -16,7 +16,7 @@ func Cluster(name string, port int) Object {
 		"@type":           "type.googleapis.com/envoy.config.cluster.v3.Cluster",
 		"name":            name,
 		"type":            "STATIC",
-		"connect_timeout": "1s",
+		"connect_timeout": "60s",
 		"circuit_breakers": Object{"thresholds": []Object{{"max_connections": unlimited, "max_pending_requests": unlimited,
 			"max_requests": unlimited, "max_retries": unlimited}}},
 		"load_assignment": Object{"cluster_name": name, "endpoints": []Object{{"lb_endpoints": endpoints}}},
@@ -75,7 +75,7 @@ func Aggregate(name string, clusters ...string) Object {
 	return Object{
 		"@type":           typePrefix + "envoy.config.cluster.v3.Cluster",
 		"name":            name,
-		"connect_timeout": "1s",
+		"connect_timeout": "60s",
 		"lb_policy":       "CLUSTER_PROVIDED",
 		"circuit_breakers": Object{"thresholds": []Object{{"max_connections": unlimited, "max_pending_requests": unlimited,
 			"max_requests": unlimited, "max_retries": unlimited}}},

@@ -40,7 +40,7 @@ func (e *Env) H2(t testing.TB) *H2 {
 
 // Send starts a call as a stream of the connection. Leaving resets the stream.
 func (h *H2) Send(c Call) *Pending {
-	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+	ctx, cancel := context.WithCancel(context.Background())
 	p := newPending(func(Leave) { cancel() })
 	go func() {
 		defer cancel()

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"regexp"
 	"testing"
-	"time"
 )
 
 // H2On opens an HTTP/2 connection that is served by the worker with this number. The kernel deals connections out, so it
@@ -15,7 +14,7 @@ func (e *Env) H2On(t testing.TB, worker int) *H2 {
 		before := e.connections(t)
 		h := e.H2(t)
 		served := -1
-		Eventually(t, 5*time.Second, "a worker serves the connection", func() bool {
+		Await(t, "a worker serves the connection", func() bool {
 			for i, n := range e.connections(t) {
 				if n > before[i] {
 					served = i

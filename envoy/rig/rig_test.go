@@ -60,7 +60,7 @@ func TestLeavingClientsAreSeenAsCancelled(t *testing.T) {
 		"h2":  func(c rig.Call) { sendAndLeave(t, env, h2.Send(c), rig.LeaveRST) },
 	} {
 		leave(rig.Call{Script: rig.Script{ID: id, Chunks: 2, Hang: true}})
-		rig.Eventually(t, 2*time.Second, "the upstream sees "+id+" as cancelled", func() bool {
+		rig.Await(t, "the upstream sees "+id+" as cancelled", func() bool {
 			seen, _ := env.Up.Request(id)
 			return seen.Ending == rig.EndingCancelled
 		})
@@ -80,7 +80,7 @@ func TestKilledConnectionCancelsAllItsStreams(t *testing.T) {
 	for range 20 {
 		calls = append(calls, h2.Send(rig.Call{Script: rig.Script{Hang: true}}))
 	}
-	rig.Eventually(t, 5*time.Second, "20 requests run", func() bool { return env.Up.Running() == 20 })
+	rig.Await(t, "20 requests run", func() bool { return env.Up.Running() == 20 })
 	if peak := env.Up.Peak(); peak != 20 {
 		t.Errorf("peak %d, want 20", peak)
 	}
@@ -90,7 +90,7 @@ func TestKilledConnectionCancelsAllItsStreams(t *testing.T) {
 			t.Errorf("a call on a killed connection got %s", r)
 		}
 	}
-	rig.Eventually(t, 2*time.Second, "nothing runs", func() bool { return env.Up.Running() == 0 })
+	rig.Await(t, "nothing runs", func() bool { return env.Up.Running() == 0 })
 }
 
 func TestPeakLeavesOutWhatEnvoyHasClosed(t *testing.T) {
