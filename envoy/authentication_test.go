@@ -126,7 +126,7 @@ func TestForgedTokensNeverReachATenantsPool(t *testing.T) {
 func TestWaitingDoesNotSkipTheFiltersBehind(t *testing.T) {
 	issuer := rig.NewTokenIssuer(t)
 	for _, model := range []rig.Object{{"header": "x-model"}, {"json_body": "model"}} {
-		env := rig.New(t, rig.Shared(t, 2), rig.Setup{Config: &rig.Config{Pools: []rig.Pool{modelPool(1, 2, "10s")}, More: modelOf(model)},
+		env := rig.New(t, rig.Shared(t, 2), rig.Setup{Config: &rig.Config{Pools: []rig.Pool{modelPool(1, 2, longWait)}, More: modelOf(model)},
 			After: []rig.Object{issuer.Filter(false), rbacFilter}})
 		good := issuer.Bearer(t, rig.Object{"sub": "acme"})
 		body := []byte(`{"model":"m"}`)
@@ -213,7 +213,7 @@ func TestTenantSourcesInTheirOrder(t *testing.T) {
 func TestTenantFromExternalAuthorisation(t *testing.T) {
 	authz := rig.NewUpstream(t)
 	filter := rig.Filter("envoy.filters.http.ext_authz", "envoy.extensions.filters.http.ext_authz.v3.ExtAuthz", rig.Object{
-		"http_service": rig.Object{"server_uri": rig.Object{"uri": "http://authz", "cluster": "authz", "timeout": "5s"},
+		"http_service": rig.Object{"server_uri": rig.Object{"uri": "http://authz", "cluster": "authz", "timeout": "60s"},
 			"authorization_response": rig.Object{"dynamic_metadata_from_headers": rig.Object{"patterns": []rig.Object{{"exact": "x-owner"}}}}},
 	})
 	env := rig.New(t, rig.Shared(t, 2), rig.Setup{Before: []rig.Object{filter}, Clusters: []rig.Object{rig.Cluster("authz", authz.Port)},

@@ -15,8 +15,8 @@ import (
 
 func TestCase_O29_RandomTenantsAndModelsStayBounded(t *testing.T) {
 	const requests, clients, maxKeys = 20_000, 8, 64
-	tenant := rig.Pool{Name: "tenant", Key: []string{"tenant"}, Limit: 1, Queue: 100, MaxWait: "10s", Keys: map[string]any{"acme": rig.Object{"limit": 2}}}
-	pair := rig.Pool{Name: "pair", Key: []string{"tenant", "model"}, Limit: 10, Queue: 100, MaxWait: "10s"}
+	tenant := rig.Pool{Name: "tenant", Key: []string{"tenant"}, Limit: 1, Queue: 100, MaxWait: longWait, Keys: map[string]any{"acme": rig.Object{"limit": 2}}}
+	pair := rig.Pool{Name: "pair", Key: []string{"tenant", "model"}, Limit: 10, Queue: 100, MaxWait: longWait}
 	env := rig.New(t, rig.Shared(t, 2), rig.Setup{Config: &rig.Config{Pools: []rig.Pool{tenant, pair}, More: rig.Object{"max_keys": maxKeys}}})
 	mustBeOK(t, "the first request", env.Do(t, rig.Call{Tenant: "acme"}))
 	names := statNames(t, env)

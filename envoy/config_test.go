@@ -45,8 +45,8 @@ func TestCase_O13_ZeroAndAbsent(t *testing.T) {
 		limit   int
 		counter string
 	}{
-		{"limit 0 is closed, whatever the queue", modelPool(0, 5, "5s"), 0, "rejected_closed"},
-		{"queue 0 is no waiting", modelPool(1, 0, "5s"), 1, "rejected_queue_full"},
+		{"limit 0 is closed, whatever the queue", modelPool(0, 5, longWait), 0, "rejected_closed"},
+		{"queue 0 is no waiting", modelPool(1, 0, longWait), 1, "rejected_queue_full"},
 		{"queue absent is no waiting", rig.Pool{Name: "model", Limit: 1}, 1, "rejected_queue_full"},
 		{"max_wait 0 is no waiting", modelPool(1, 5, "0s"), 1, "rejected_queue_full"},
 	}
@@ -85,7 +85,7 @@ func TestCase_O14_HugeQueueBehindOnePermit(t *testing.T) {
 	const waiters = 50
 	for _, queue := range []int64{1_000_000, 1<<31 - 1} {
 		t.Run(fmt.Sprint(queue), func(t *testing.T) {
-			env, accepted := tryPool(t, modelPool(1, queue, "20s"), "queue")
+			env, accepted := tryPool(t, modelPool(1, queue, longWait), "queue")
 			if !accepted {
 				return
 			}
@@ -135,7 +135,7 @@ func tryPool(t *testing.T, pool rig.Pool, field string) (env *rig.Env, accepted 
 }
 
 func TestCase_O11_RaisedLimitWakesTheOldestAndNobodyJumpsTheQueue(t *testing.T) {
-	pool := modelPool(1, 20, "20s")
+	pool := modelPool(1, 20, longWait)
 	env := governed(t, 2, pool)
 	running := []*rig.Pending{env.Hold(t, "0")}
 	gated := func(i int) rig.Call {
@@ -160,13 +160,6 @@ func TestCase_O11_RaisedLimitWakesTheOldestAndNobodyJumpsTheQueue(t *testing.T) 
 		mustBeOK(t, "an admitted one", r)
 	}
 	env.DrainCheck(t, "model", 4)
-}
-
-func mustUpdate(t *testing.T, env *rig.Env, pools ...rig.Pool) {
-	t.Helper()
-	if err := env.Update(t, rig.Config{Pools: pools}); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // Whatever configuration comes, the streams that run count in it: a new limit, another pool's, an earlier one again.

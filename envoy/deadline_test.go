@@ -20,39 +20,38 @@ func toldMillis(t *testing.T, seen rig.Seen) int {
 	return n
 }
 
-// Each of these has 3 s from the request's arrival on. They run side by side, each with a model and a tenant of its own.
+// checkTold checks the deadline that a request reached the upstream with: no more than what is left after the time that it has
+// surely spent, and no less than what was left when it arrived there.
+func checkTold(t *testing.T, what string, p *rig.Pending, seen rig.Seen, deadline, spent time.Duration) {
+	t.Helper()
+	told := time.Duration(toldMillis(t, seen)) * time.Millisecond
+	least, most := deadline-seen.Start.Sub(p.Started())-grain, deadline-spent+grain
+	if told < least || told > most {
+		t.Errorf("%s: the upstream was told %v, want %v to %v", what, told, least, most)
+	}
+}
+
+// All of these have 3 s from the request's arrival on. They run side by side, each with a model and a tenant of its own.
 func TestOneDeadlineOverQueuesTriesAndBackOff(t *testing.T) {
-	const deadline = 3 * time.Second
+	const deadline, almost = 3 * time.Second, 2800 * time.Millisecond
 	env := staged(t, tenantPool(9, 0), attemptPool(1, 8))
 	call := func(model, id string, each ...rig.Script) rig.Call {
 		return rig.Call{Tenant: model, Model: model, Deadline: deadline, Script: rig.Script{ID: id, Tries: each}}
 	}
-	late := rig.Script{Status: 503, Delay: 2800 * time.Millisecond}
-
+	late := rig.Script{Status: 503, Delay: almost}
+	busyRetry := env.Run(t, call("busy", "busy", late, rig.Script{}))
+	long := env.Queue(t, "model", rig.Call{Tenant: "other", Model: "busy", Script: rig.Script{ID: "long", Chunks: 1, Gate: "long"}})[0]
 	lateRetry := env.Send(t, call("free", "late", late, rig.Script{}))
-	busyRetry := env.Send(t, call("busy", "busy", late, rig.Script{}))
-	env.AwaitRunning(t, "busy", busyRetry)
-	long := env.Send(t, rig.Call{Tenant: "other", Model: "busy", Script: rig.Script{ID: "long", Chunks: 1, Gate: "long"}})
-	backedOff := env.Send(t, call("back-off", "backed-off", failedThenWaits(), rig.Script{}))
-	tight := call("tight", "tight", failedThenWaits(), rig.Script{})
+	backedOff := env.Send(t, call("back-off", "backed-off", failedThenWaits(time.Second), rig.Script{}))
+	tight := call("tight", "tight", failedThenWaits(time.Second), rig.Script{})
 	tight.Deadline = 500 * time.Millisecond
 	usedUp := env.Send(t, tight)
-	held := env.Hold(t, "held", rig.Call{Tenant: "queued", Model: "queued"})
-	queued := env.Send(t, call("queued", "queued", rig.Script{}))
-	rig.Eventually(t, 3*time.Second, "a second has passed in the queue", func() bool { return time.Since(queued.Started()) > time.Second })
-	env.Up.Open("held")
-	mustBeOK(t, "the holder", held.Wait())
+	checkDeadlineAfterAQueue(t, env, call("queued", "queued", rig.Script{}))
 
-	mustBeOK(t, "after a second in the queue", queued.Wait())
-	if told := toldMillis(t, env.Up.Tries("queued")[0]); told > 2050 || told < 1000 {
-		t.Errorf("after a second in the queue the upstream was told %d ms, want about 2000", told)
-	}
 	mustBeOK(t, "after a back-off", backedOff.Wait())
 	first, second := env.Up.Tries("backed-off")[0], env.Up.Tries("backed-off")[1]
-	spent := int(second.Start.Sub(first.Start).Milliseconds())
-	if a, b := toldMillis(t, first), toldMillis(t, second); a < 2800 || a > 3000 || b > 3000-spent+50 || b < 3000-spent-300 {
-		t.Errorf("the tries were told %d and %d ms, with %d ms between them", a, b, spent)
-	}
+	checkTold(t, "the first try", backedOff, first, deadline, 0)
+	checkTold(t, "the try after a back-off of a second", backedOff, second, deadline, time.Second)
 	// The back-off of at least a second used up what was left: the retry starts no work.
 	env.CheckRefused(t, usedUp.Wait(), "model", rig.Expired)
 	if n := len(env.Up.Tries("tight")); n != 1 {
@@ -72,16 +71,27 @@ func TestOneDeadlineOverQueuesTriesAndBackOff(t *testing.T) {
 	mustBeOK(t, "the other tenant's stream", long.Wait())
 
 	lateRetry.Wait()
-	if all := env.Up.Tries("late"); len(all) == 2 { // on a machine that lost 200 ms the retry is refused instead
-		if told := toldMillis(t, all[1]); told > 200 {
-			t.Errorf("after 2800 of 3000 ms the retry was told %d ms, want 200 at most", told)
-		}
+	if all := env.Up.Tries("late"); len(all) == 2 { // a machine that lost 200 ms refuses the retry instead
+		checkTold(t, "the retry close to the deadline", lateRetry, all[1], deadline, almost)
 	} else {
 		env.CheckRefused(t, lateRetry.Wait(), "model", rig.Expired)
 	}
 	env.AwaitDrained(t, "tenant", "model")
 	env.CheckIdentity(t, "model")
 	env.CheckIdentity(t, "tenant")
+}
+
+// checkDeadlineAfterAQueue lets a call wait for a second.
+func checkDeadlineAfterAQueue(t *testing.T, env *rig.Env, call rig.Call) {
+	t.Helper()
+	held := env.Hold(t, "held", rig.Call{Tenant: "holder", Model: call.Model})
+	queued := env.Queue(t, "model", call)[0]
+	since := time.Now()
+	rig.Await(t, "a second has passed in the queue", func() bool { return time.Since(since) > time.Second })
+	env.Up.Open("held")
+	mustBeOK(t, "the holder", held.Wait())
+	mustBeOK(t, "after a second in the queue", queued.Wait())
+	checkTold(t, "after a second in the queue", queued, env.Up.Tries(call.ID)[0], call.Deadline, time.Second)
 }
 
 // What is left reaches the upstream in the form in which the deadline came.

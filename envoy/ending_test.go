@@ -32,7 +32,7 @@ var bufferFilter = rig.Filter("envoy.filters.http.buffer", "envoy.extensions.fil
 
 // authzFilter asks a cluster named authz; what that answers is the client's answer unless it is 200.
 var authzFilter = rig.Filter("envoy.filters.http.ext_authz", "envoy.extensions.filters.http.ext_authz.v3.ExtAuthz", rig.Object{
-	"http_service": rig.Object{"server_uri": rig.Object{"uri": "http://authz", "cluster": "authz", "timeout": "5s"}},
+	"http_service": rig.Object{"server_uri": rig.Object{"uri": "http://authz", "cluster": "authz", "timeout": "60s"}},
 })
 
 const refusalRounds = 100

@@ -8,10 +8,6 @@ import (
 	"github.com/headgate/headgate/envoy/rig"
 )
 
-func tenantPool(limit, queue int64) rig.Pool {
-	return rig.Pool{Name: "tenant", Key: []string{"tenant"}, Limit: limit, Queue: queue, MaxWait: "10s"}
-}
-
 func TestCase_O19_HeaderSentTwiceIsRefused(t *testing.T) {
 	env := governed(t, 2, tenantPool(1, 0))
 	held := env.Hold(t, "held", rig.Call{Tenant: "a"})

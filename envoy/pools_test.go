@@ -28,7 +28,7 @@ func TestRefusalByALaterPoolFreesTheEarlierPermitAtOnce(t *testing.T) {
 }
 
 func TestWaiterInALaterPoolHoldsItsEarlierPermit(t *testing.T) {
-	env := governed(t, 2, tenantPool(1, 0), modelPool(1, 1, "20s"))
+	env := governed(t, 2, tenantPool(1, 0), modelPool(1, 1, longWait))
 	held := env.Hold(t, "held", rig.Call{Tenant: "a", Model: "busy"})
 	waiter := env.Queue(t, "model", rig.Call{Tenant: "b", Model: "busy"}.With("waiter"))[0]
 	env.CheckCounts(t, "tenant", rig.Counts{"inflight": 2})
@@ -40,16 +40,16 @@ func TestWaiterInALaterPoolHoldsItsEarlierPermit(t *testing.T) {
 }
 
 func TestWaiterThatLeavesALaterPoolFreesTheEarlierPermit(t *testing.T) {
-	env := governed(t, 2, tenantPool(1, 0), modelPool(1, 1, "300ms"))
+	env := governed(t, 2, tenantPool(1, 0), modelPool(1, 1, longWait))
 	held := env.Hold(t, "held", rig.Call{Tenant: "a", Model: "busy"})
-	expired := env.Do(t, rig.Call{Tenant: "b", Model: "busy"})
+	expired := env.Do(t, rig.Call{Tenant: "b", Model: "busy", Deadline: 300 * time.Millisecond})
 	env.CheckRefused(t, expired, "model", rig.Expired)
 	mustBeOK(t, "the tenant of the expired waiter", env.Do(t, rig.Call{Tenant: "b", Model: "free"}))
 	gone := env.Queue(t, "model", rig.Call{Tenant: "b", Model: "busy"})[0]
 	gone.Leave(rig.LeaveRST)
 	env.AwaitGauge(t, "tenant", "inflight", 1)
 	mustBeOK(t, "the tenant of the waiter that left", env.Do(t, rig.Call{Tenant: "b", Model: "free"}))
-	env.CheckCounts(t, "model", rig.Counts{"expired_max_wait": 1, "cancelled_waiting": 1})
+	env.CheckCounts(t, "model", rig.Counts{"expired_deadline": 1, "cancelled_waiting": 1})
 	env.Up.Open("held")
 	mustBeOK(t, "the held one", held.Wait())
 	env.Up.ResetPeak()
@@ -57,7 +57,7 @@ func TestWaiterThatLeavesALaterPoolFreesTheEarlierPermit(t *testing.T) {
 }
 
 func TestQueueingInTwoPoolsInTurn(t *testing.T) {
-	env := governed(t, 2, tenantPool(1, 1), modelPool(1, 1, "20s"))
+	env := governed(t, 2, tenantPool(1, 1), modelPool(1, 1, longWait))
 	first := env.Hold(t, "first", rig.Call{Tenant: "a", Model: "x"})
 	other := env.Hold(t, "other", rig.Call{Tenant: "b", Model: "y"})
 	waiter := env.Queue(t, "tenant", rig.Call{Tenant: "a", Model: "y"}.With("waiter"))[0]
@@ -106,7 +106,7 @@ func TestKeysBeyondMaxKeysShareOne(t *testing.T) {
 		for i := range tenants {
 			calls = append(calls, env.Send(t, rig.Call{Tenant: fmt.Sprintf("t%d-%d", round, i), Script: rig.Script{HeaderGate: gate}}))
 		}
-		rig.Eventually(t, 3*time.Second, "all but those of max_keys and of `other` are refused", func() bool {
+		rig.Await(t, "all but those of max_keys and of `other` are refused", func() bool {
 			return rig.CountDone(calls) == tenants-maxKeys-1 && env.Up.Running() == maxKeys+1
 		})
 		if keys := env.Pool(t, "tenant")["keys"]; keys > maxKeys+1 {
@@ -128,7 +128,7 @@ func TestKeysBeyondMaxKeysShareOne(t *testing.T) {
 
 func TestInstancesOfOneDomainShareTheirPools(t *testing.T) {
 	shared := rig.Shared(t, 2)
-	config := &rig.Config{Pools: []rig.Pool{modelPool(1, 1, "10s")}}
+	config := &rig.Config{Pools: []rig.Pool{modelPool(1, 1, longWait)}}
 	one := rig.New(t, shared, rig.Setup{Config: config})
 	two := rig.New(t, shared, rig.Setup{Config: config, PoolsOf: one})
 	apart := rig.New(t, shared, rig.Setup{PoolsOf: one, Config: &rig.Config{Domain: "apart-" + one.PoolName("model"), Pools: config.Pools}})
@@ -144,7 +144,7 @@ func TestInstancesOfOneDomainShareTheirPools(t *testing.T) {
 
 // A request queues in one pool at a time, so one that waits for its model does not stand before its tenant's next one.
 func TestCase_O06_WaiterForAnotherPoolBlocksNobodyBehindIt(t *testing.T) {
-	env := governed(t, 2, tenantPool(2, 5), modelPool(1, 5, "20s"))
+	env := governed(t, 2, tenantPool(2, 5), modelPool(1, 5, longWait))
 	held := env.Hold(t, "held", rig.Call{Tenant: "other-tenant", Model: "full"})
 	waiter := env.Queue(t, "model", rig.Call{Tenant: "a", Model: "full"}.With("waiter"))[0]
 	mustBeOK(t, "the tenant's next request, for a free model", env.Do(t, rig.Call{Tenant: "a", Model: "free"}))

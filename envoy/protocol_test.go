@@ -49,11 +49,10 @@ func overHTTP2(t *testing.T, s rig.Setup) *rig.Env {
 
 func TestGRPCCallsAndTheirRefusals(t *testing.T) {
 	for name, s := range map[string]rig.Setup{
-		"one stage":  {Config: &rig.Config{Pools: []rig.Pool{modelPool(1, 1, "300ms")}}},
+		"one stage":  {Config: &rig.Config{Pools: []rig.Pool{modelPool(1, 1, longWait)}}},
 		"two stages": stagedSetup(attemptPool(1, 1)),
 	} {
 		t.Run(name, func(t *testing.T) {
-			s.Config.Pools[0].MaxWait = "300ms"
 			env := overHTTP2(t, s)
 			h2 := env.H2(t)
 			r := h2.Do(grpcCall("unary", rig.Script{Body: "\x00\x00\x00\x00\x02cd", Trailers: grpcOK}))
@@ -69,21 +68,7 @@ func TestGRPCCallsAndTheirRefusals(t *testing.T) {
 			stream := h2.Send(grpcCall("stream", rig.Script{Chunks: 2, Gate: "stream", Trailers: grpcOK}))
 			stream.AwaitBody(t, "data: 1")
 			env.CheckCounts(t, "model", rig.Counts{"inflight": 1})
-			waiter := h2.Send(grpcCall("waiter", rig.Script{}))
-			env.AwaitGauge(t, "model", "queued", 1)
-			checkGRPCRefused(t, env, h2.Do(grpcCall("refused", rig.Script{})), resourceExhausted, rig.Rejected)
-			checkGRPCRefused(t, env, waiter.Wait(), resourceExhausted, rig.Expired)
-			late := grpcCall("late", rig.Script{})
-			late.Header = append(late.Header, grpcTimeout("0S")...)
-			checkGRPCRefused(t, env, h2.Do(late), resourceExhausted, rig.Expired)
-			twice := grpcCall("twice", rig.Script{})
-			twice.Header = append(twice.Header, rig.Field{Name: "x-tenant", Value: "a"}, rig.Field{Name: "x-tenant", Value: "b"})
-			checkGRPCRefused(t, env, h2.Do(twice), invalidArgument, rig.Ambiguous)
-			for _, id := range []string{"waiter", "refused", "late", "twice"} {
-				if env.Up.Saw(id) {
-					t.Errorf("%s reached the upstream", id)
-				}
-			}
+			grpcRefusals(t, env, h2)
 			env.Up.Open("stream")
 			if r := stream.Wait(); r.Err != nil || r.Trailer.Get("grpc-status") != "0" {
 				t.Errorf("the stream: got %s, trailer %v", r, r.Trailer)
@@ -93,9 +78,33 @@ func TestGRPCCallsAndTheirRefusals(t *testing.T) {
 	}
 }
 
+// grpcRefusals are those of a pool that is full and lets one wait.
+func grpcRefusals(t *testing.T, env *rig.Env, h2 *rig.H2) {
+	t.Helper()
+	of := func(id string, more ...rig.Field) rig.Call {
+		c := grpcCall(id, rig.Script{})
+		c.Header = append(c.Header, more...)
+		return c
+	}
+	waiter := h2.Send(of("waiter"))
+	env.AwaitGauge(t, "model", "queued", 1)
+	checkGRPCRefused(t, env, h2.Do(of("refused")), resourceExhausted, rig.Rejected)
+	waiter.Leave(rig.LeaveRST)
+	env.AwaitGauge(t, "model", "queued", 0)
+	checkGRPCRefused(t, env, h2.Do(of("expired", grpcTimeout("300m")...)), resourceExhausted, rig.Expired)
+	checkGRPCRefused(t, env, h2.Do(of("late", grpcTimeout("0S")...)), resourceExhausted, rig.Expired)
+	twice := []rig.Field{{Name: "x-tenant", Value: "a"}, {Name: "x-tenant", Value: "b"}}
+	checkGRPCRefused(t, env, h2.Do(of("twice", twice...)), invalidArgument, rig.Ambiguous)
+	for _, id := range []string{"waiter", "refused", "expired", "late", "twice"} {
+		if env.Up.Saw(id) {
+			t.Errorf("%s reached the upstream", id)
+		}
+	}
+}
+
 // Both directions are open at once, before and after a wait.
 func TestGRPCStreamsInBothDirections(t *testing.T) {
-	env := overHTTP2(t, rig.Setup{Config: &rig.Config{Pools: []rig.Pool{modelPool(1, 1, "10s")}}})
+	env := overHTTP2(t, rig.Setup{Config: &rig.Config{Pools: []rig.Pool{modelPool(1, 1, longWait)}}})
 	h2 := env.H2(t)
 	open := func(id string) (*rig.Pending, *io.PipeWriter) {
 		reader, writer := io.Pipe()
@@ -165,7 +174,7 @@ func TestUpgradedConnectionKeepsItsPermitToItsEnd(t *testing.T) {
 	two := stagedSetup(tenantPool(1, 1), attemptPool(1, 1))
 	two.Manager = websocket
 	for name, s := range map[string]rig.Setup{
-		"one stage":  {Config: &rig.Config{Pools: []rig.Pool{tenantPool(1, 1), modelPool(1, 1, "10s")}}, Manager: websocket},
+		"one stage":  {Config: &rig.Config{Pools: []rig.Pool{tenantPool(1, 1), modelPool(1, 1, longWait)}}, Manager: websocket},
 		"two stages": two,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -246,7 +255,7 @@ func TestRefusedHEADKeepsTheConnection(t *testing.T) {
 
 func TestPipelinedRequestsAreAdmittedOneByOne(t *testing.T) {
 	for name, env := range map[string]*rig.Env{
-		"one stage":  governed(t, 2, modelPool(1, 1, "10s")),
+		"one stage":  governed(t, 2, modelPool(1, 1, longWait)),
 		"two stages": staged(t, attemptPool(1, 1)),
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -47,7 +47,7 @@ func (l *load) await(t *testing.T, more int64) {
 		want[i] = l.done[i].Load() + more
 	}
 	for i := range want {
-		rig.Eventually(t, 20*time.Second, fmt.Sprintf("client %d has had %d more replies", i, more), func() bool { return l.done[i].Load() >= want[i] })
+		rig.Await(t, fmt.Sprintf("client %d has had %d more replies", i, more), func() bool { return l.done[i].Load() >= want[i] })
 	}
 }
 
@@ -59,7 +59,7 @@ func (l *load) stop() {
 // Nobody is refused and no waiter is lost, whatever the limit goes through, and once the requests of the last configuration
 // are gone exactly as many run as the new one lets.
 func TestCase_O12_LimitFollowsUpdatesUnderLoad(t *testing.T) {
-	pool := modelPool(3, 60, "25s")
+	pool := modelPool(3, 60, longWait)
 	env := governed(t, 2, pool)
 	l := startLoad(t, env, 16, rig.Call{Script: rig.Script{Delay: 8 * time.Millisecond}})
 	for _, limit := range []int64{2, 3, 2, 5, 3} {
@@ -81,7 +81,7 @@ func TestCase_O12_LimitFollowsUpdatesUnderLoad(t *testing.T) {
 // Fifty updates: identical, other pools, other limits, refused ones. Three streams and two waiters outlive them all.
 func TestCase_O12_FiftyUpdatesInARow(t *testing.T) {
 	const limit = 3
-	pool := modelPool(limit, 10, "25s")
+	pool := modelPool(limit, 10, longWait)
 	env := governed(t, 2, pool)
 	var held []*rig.Pending
 	for i := range limit {
@@ -120,7 +120,7 @@ func TestCase_O12_FiftyUpdatesInARow(t *testing.T) {
 // Envoy has the root context of an earlier configuration go on without telling the module, so the limit of that one comes
 // back with its next request. Configuration after configuration the waiters stay in line.
 func TestCase_O12_BackToTheFirstConfigurationByteForByte(t *testing.T) {
-	pool := modelPool(3, 10, "25s")
+	pool := modelPool(3, 10, longWait)
 	env := governed(t, 2, pool)
 	var calls []*rig.Pending
 	for i := range 3 {
@@ -161,7 +161,7 @@ func TestCase_O12_BackToTheFirstConfigurationByteForByte(t *testing.T) {
 }
 
 func TestCase_O12_RemovedPoolComesBackWithItsCounts(t *testing.T) {
-	pool := modelPool(2, 10, "25s")
+	pool := modelPool(2, 10, longWait)
 	env := governed(t, 2, pool)
 	first, second := env.Hold(t, "first"), env.Hold(t, "second")
 	waiter := env.Queue(t, "model", rig.Call{Script: rig.Script{ID: "waiter", HeaderGate: "waiter"}})[0]
@@ -187,15 +187,15 @@ func TestCase_O12_RemovedPoolComesBackWithItsCounts(t *testing.T) {
 func TestCase_O12_MemoryStaysFlatOverUpdates(t *testing.T) {
 	const updates = 40
 	t.Parallel()
-	env := rig.New(t, rig.Start(t, rig.Options{Workers: 2, Drain: time.Second}), rig.Setup{Config: &rig.Config{Pools: []rig.Pool{modelPool(2, 5, "5s")}}})
+	env := rig.New(t, rig.Start(t, rig.Options{Workers: 2, Drain: time.Second}), rig.Setup{Config: &rig.Config{Pools: []rig.Pool{modelPool(2, 5, longWait)}}})
 	next := int64(100)
 	round := func() int64 {
 		for range updates {
 			next++
-			mustUpdate(t, env, modelPool(2, 5, "5s"), tenantPool(next, 0))
+			mustUpdate(t, env, modelPool(2, 5, longWait), tenantPool(next, 0))
 			mustBeOK(t, "a request between updates", env.Do(t, rig.Call{}))
 		}
-		rig.Eventually(t, 20*time.Second, "the old listeners have drained", func() bool {
+		rig.Await(t, "the old listeners have drained", func() bool {
 			stats, err := env.AdminStats("^listener_manager")
 			return err == nil && stats.Count("listener_manager.total_listeners_draining") == 0
 		})

@@ -29,7 +29,7 @@ func mustSwitch(t *testing.T, env *rig.Env, c rig.Config) {
 
 func TestShadowCountsWhatEnforcingWouldDo(t *testing.T) {
 	const limit, queue, all = 2, 3, 10
-	env := inShadow(t, modelPool(limit, queue, "10s"))
+	env := inShadow(t, modelPool(limit, queue, longWait))
 	var calls []*rig.Pending
 	for i := range all {
 		calls = append(calls, env.Hold(t, fmt.Sprint(i)))
@@ -57,12 +57,11 @@ func TestShadowCountsWhatEnforcingWouldDo(t *testing.T) {
 }
 
 func TestShadowWaitsAndExpiresInItsCountsAlone(t *testing.T) {
-	env := inShadow(t, modelPool(1, 5, "300ms"))
+	env := inShadow(t, modelPool(1, 5, longWait))
 	held := env.Hold(t, "held")
-	expiring := env.Hold(t, "expiring")
-	env.AwaitGauge(t, "model", "queued", 1)
-	env.AwaitGauge(t, "model", "queued", 0) // its virtual wait is over; the request runs on
-	env.CheckCounts(t, "model", rig.Counts{"shadow_would_wait": 1, "shadow_would_expire": 1, "expired_max_wait": 0})
+	expiring := env.Hold(t, "expiring", rig.Call{Deadline: 300 * time.Millisecond})
+	env.AwaitGauge(t, "model", "shadow_would_expire", 1) // its virtual wait is over; the request runs on
+	env.CheckCounts(t, "model", rig.Counts{"shadow_would_wait": 1, "queued": 0, "expired_max_wait": 0, "expired_deadline": 0})
 	mustBeOK(t, "one that came too late", env.Do(t, rig.Call{Header: millis("0")}))
 	env.CheckCounts(t, "model", rig.Counts{"shadow_would_expire": 2, "expired_deadline": 0})
 	leaver := env.Hold(t, "leaver")
@@ -106,14 +105,14 @@ func TestShadowChangesNothing(t *testing.T) {
 
 // The body is read as it passes: it is not waited for.
 func TestShadowDoesNotWaitForTheBody(t *testing.T) {
-	c := mode("shadow", modelPool(1, 1, "10s"))
+	c := mode("shadow", modelPool(1, 1, longWait))
 	c.More["identity"] = modelOf(rig.Object{"json_body": "model"})["identity"]
 	env := rig.New(t, rig.Shared(t, 2), rig.Setup{Config: &c})
 	conn := env.Dial(t)
 	body := llm("m", 3000)
 	call := rig.Call{NoModel: true, Script: rig.Script{ID: "late"}}
 	conn.Write(t, call.Head(len(body)))
-	rig.Eventually(t, 3*time.Second, "the headers are at the upstream before the body", func() bool { return env.Up.Saw("late") })
+	rig.Await(t, "the headers are at the upstream before the body", func() bool { return env.Up.Saw("late") })
 	conn.Write(t, string(body))
 	mustBeOK(t, "once its body has come", conn.Read("POST"))
 	held := takes(t, env, "held", "m")
@@ -127,7 +126,7 @@ func TestShadowDoesNotWaitForTheBody(t *testing.T) {
 
 // A switch is a change of configuration like any other: what runs counts on, and is given back once.
 func TestSwitchingModesLosesNoCount(t *testing.T) {
-	pool := modelPool(2, 2, "20s")
+	pool := modelPool(2, 2, longWait)
 	env := governed(t, 2, pool)
 	enforced := []*rig.Pending{env.Hold(t, "e0"), env.Hold(t, "e1")}
 	waiter := env.Queue(t, "model", rig.Call{}.With("waiter"))[0]

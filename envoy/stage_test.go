@@ -11,11 +11,8 @@ import (
 
 // attemptPool is a pool of models of which each try of the router takes a permit.
 func attemptPool(limit, queue int64) rig.Pool {
-	return rig.Pool{Name: "model", Key: []string{"model"}, Per: "attempt", Limit: limit, Queue: queue, MaxWait: "10s"}
+	return rig.Pool{Name: "model", Key: []string{"model"}, Per: "attempt", Limit: limit, Queue: queue, MaxWait: longWait}
 }
-
-// backOff in a failed try's response makes Envoy wait from 1 to 1.5 s before the next.
-var backOff = map[string]string{"x-backoff": "1"}
 
 // retrying is a route that makes up to two more tries after a 5xx, a 429 or a connection's end.
 func retrying(prefix, cluster string) rig.Object {
@@ -24,7 +21,7 @@ func retrying(prefix, cluster string) rig.Object {
 		"retry_on": "5xx,retriable-status-codes", "retriable_status_codes": []int{429}, "num_retries": 2,
 		"retry_back_off": rig.Object{"base_interval": "0.01s", "max_interval": "0.01s"},
 		"rate_limited_retry_back_off": rig.Object{"reset_headers": []rig.Object{{"name": "x-backoff", "format": "SECONDS"}},
-			"max_interval": "10s"},
+			"max_interval": "300s"},
 	}
 	return route
 }
@@ -47,7 +44,10 @@ func tries(id string, each ...rig.Script) rig.Call {
 
 var failed = rig.Script{Status: 503}
 
-func failedThenWaits() rig.Script { return rig.Script{Status: 503, Headers: backOff} }
+// failedThenWaits fails, and makes Envoy wait before the next try: for the back-off, and up to half as long again.
+func failedThenWaits(backOff time.Duration) rig.Script {
+	return rig.Script{Status: 503, Headers: map[string]string{"x-backoff": fmt.Sprint(backOff.Seconds())}}
+}
 
 func TestStagesTakeTheTenantOnceAndTheModelForEachTry(t *testing.T) {
 	env := staged(t, tenantPool(1, 0), attemptPool(1, 0))
@@ -69,21 +69,17 @@ func TestStagesTakeTheTenantOnceAndTheModelForEachTry(t *testing.T) {
 
 func TestCase_O24_BackOffFreesTheModelAndKeepsTheTenant(t *testing.T) {
 	env := staged(t, tenantPool(1, 0), attemptPool(1, 0))
-	a := env.Send(t, tries("a", failedThenWaits(), rig.Script{Chunks: 2, Gate: "a"}))
+	a := env.Send(t, tries("a", failedThenWaits(time.Minute)))
 	env.AwaitEnd(t, "a")
 	env.AwaitGauge(t, "model", "inflight", 0)
 	env.CheckCounts(t, "tenant", rig.Counts{"inflight": 1})
 	env.CheckRefused(t, env.Do(t, rig.Call{Tenant: "a"}.With("b")), "tenant", rig.Rejected)
 	mustBeOK(t, "another tenant on the free model", env.Do(t, rig.Call{Tenant: "c"}.With("c")))
+	a.Leave(rig.LeaveRST)
+	env.AwaitDrained(t, "tenant", "model")
 	if n := len(env.Up.Tries("a")); n != 1 {
-		t.Fatalf("the back-off was over too soon: %d tries", n)
+		t.Errorf("%d tries of a client that left in the back-off", n)
 	}
-	a.AwaitBody(t, "data: 1")
-	env.CheckCounts(t, "model", rig.Counts{"inflight": 1})
-	env.CheckRefused(t, env.Do(t, rig.Call{Tenant: "a"}.With("b")), "tenant", rig.Rejected)
-	env.CheckRefused(t, env.Do(t, rig.Call{Tenant: "c"}), "model", rig.Rejected)
-	env.Up.Open("a")
-	mustBeOK(t, "the retried stream", a.Wait())
 	if env.Up.Saw("b") {
 		t.Error("a refused request reached the upstream")
 	}
@@ -91,21 +87,46 @@ func TestCase_O24_BackOffFreesTheModelAndKeepsTheTenant(t *testing.T) {
 	env.DrainCheck(t, "tenant", 1, rig.Call{Tenant: "a"})
 }
 
+func TestRetryTakesTheModelAgainAndKeepsTheTenant(t *testing.T) {
+	env := staged(t, tenantPool(1, 0), attemptPool(1, 0))
+	a := env.Send(t, tries("a", failedThenWaits(time.Second), rig.Script{Chunks: 2, Gate: "a"}))
+	a.AwaitBody(t, "data: 1")
+	env.CheckCounts(t, "model", rig.Counts{"inflight": 1})
+	env.CheckRefused(t, env.Do(t, rig.Call{Tenant: "a"}.With("b")), "tenant", rig.Rejected)
+	env.CheckRefused(t, env.Do(t, rig.Call{Tenant: "c"}), "model", rig.Rejected)
+	env.Up.Open("a")
+	mustBeOK(t, "the retried stream", a.Wait())
+	if n := len(env.Up.Tries("a")); n != 2 || env.Up.Saw("b") {
+		t.Errorf("%d tries, want 2; a refused request reached the upstream: %t", n, env.Up.Saw("b"))
+	}
+	env.DrainCheck(t, "model", 1)
+	env.DrainCheck(t, "tenant", 1, rig.Call{Tenant: "a"})
+}
+
+// failsBeside runs a call whose first try fails only once another call waits, so that the other one has the model then.
+func failsBeside(t *testing.T, env *rig.Env, id string) (call, other *rig.Pending) {
+	t.Helper()
+	first, otherID := id+"-first", id+"-other"
+	call = env.Run(t, tries(id, rig.Script{Status: 503, HeaderGate: first}, rig.Script{}))
+	other = env.Queue(t, "model", rig.Call{Tenant: "h", Script: rig.Script{ID: otherID, HeaderGate: otherID}})[0]
+	env.Up.Open(first)
+	env.AwaitRunning(t, otherID, other)
+	env.AwaitGauge(t, "model", "queued", 1)
+	return call, other
+}
+
 // The retry finds the model taken, and waits for it like anybody else.
 func TestCase_O24_RetryQueuesAgain(t *testing.T) {
 	env := staged(t, tenantPool(1, 0), attemptPool(1, 1))
-	a := env.Send(t, tries("a", failedThenWaits(), rig.Script{}))
-	env.AwaitEnd(t, "a")
-	c := env.Hold(t, "c", rig.Call{Tenant: "c"})
-	env.AwaitGauge(t, "model", "queued", 1)
+	a, other := failsBeside(t, env, "a")
 	refusedOnce(t, env, rig.Call{Tenant: "d"}.With("d"), "model")
 	if n := len(env.Up.Tries("a")); n != 1 || a.Done() {
 		t.Errorf("the retry ran or ended while another held the model: %d tries", n)
 	}
-	env.Up.Open("c")
-	mustBeOK(t, "the holder", c.Wait())
+	env.Up.Open("a-other")
+	mustBeOK(t, "the other one", other.Wait())
 	mustBeOK(t, "the retried one", a.Wait())
-	env.CheckCounts(t, "model", rig.Counts{"evaluated": 4, "admitted": 3, "admitted_after_wait": 1, "rejected_queue_full": 1})
+	env.CheckCounts(t, "model", rig.Counts{"evaluated": 4, "admitted": 3, "admitted_after_wait": 2, "rejected_queue_full": 1})
 	env.DrainCheck(t, "model", 1)
 	env.DrainCheck(t, "tenant", 1, rig.Call{Tenant: "a"})
 }
@@ -289,27 +310,24 @@ func TestClientLeavingInEachPhaseLeavesZero(t *testing.T) {
 			return p
 		}, 2},
 		"in back-off": {func(t *testing.T, env *rig.Env, id string) *rig.Pending {
-			p := env.Send(t, tries(id, failedThenWaits()))
+			p := env.Send(t, tries(id, failedThenWaits(time.Minute)))
 			env.AwaitEnd(t, id)
 			env.AwaitGauge(t, "model", "inflight", 0)
 			return p
 		}, 1},
 		"queued for the retry": {func(t *testing.T, env *rig.Env, id string) *rig.Pending {
-			p := env.Send(t, tries(id, failedThenWaits()))
-			env.AwaitEnd(t, id)
-			env.Hold(t, id+"-other", rig.Call{Tenant: "h"})
-			env.AwaitGauge(t, "model", "queued", 1)
+			p, _ := failsBeside(t, env, id)
 			return p
 		}, 1},
 	}
 	for name, phase := range phases {
 		t.Run(name, func(t *testing.T) {
-			env := staged(t, rig.Pool{Name: "tenant", Key: []string{"tenant"}, Limit: 1, Queue: 1, MaxWait: "10s"}, attemptPool(1, 1))
+			env := staged(t, rig.Pool{Name: "tenant", Key: []string{"tenant"}, Limit: 1, Queue: 1, MaxWait: longWait}, attemptPool(1, 1))
 			for i, how := range []rig.Leave{rig.LeaveRST, rig.LeaveFIN} {
 				id := fmt.Sprintf("p%d", i)
 				p := phase.start(t, env, id)
 				p.Leave(how)
-				rig.Eventually(t, 5*time.Second, "the call has ended", p.Done)
+				rig.Await(t, "the call has ended", p.Done)
 				env.AwaitGauge(t, "tenant", "queued", 0)
 				env.AwaitGauge(t, "model", "queued", 0)
 				env.Up.Open(id + "-other")
@@ -333,7 +351,7 @@ func TestCase_O24_HedgingTakesAPermitForEachTry(t *testing.T) {
 	s.Routes = func(up string) []rig.Object { return []rig.Object{rig.Route("/plain", up), hedged(up, "0.15s")} }
 	env := rig.New(t, rig.Shared(t, 2), s)
 	a := env.Send(t, tries("a", rig.Script{HeaderGate: "never"}, rig.Script{Chunks: 1, Gate: "a"}))
-	rig.Eventually(t, 5*time.Second, "both tries run", func() bool { return len(env.Up.Tries("a")) == 2 })
+	rig.Await(t, "both tries run", func() bool { return len(env.Up.Tries("a")) == 2 })
 	env.AwaitGauge(t, "model", "inflight", 1) // the second answered, so Envoy gave the first up
 	env.CheckCounts(t, "tenant", rig.Counts{"evaluated": 1, "inflight": 1})
 	env.CheckCounts(t, "model", rig.Counts{"evaluated": 2, "admitted": 2})
@@ -389,53 +407,79 @@ func modelOf(sources ...rig.Object) rig.Object {
 	return rig.Object{"identity": rig.Object{"tenant": []rig.Object{{"header": "x-tenant", "trusted": true}}, "model": sources}}
 }
 
-// The case itself: a fails on the first target, backs off, and streams from the second.
+// A fallbackTest has two targets, each a model with one permit, and calls that go to the second where the first fails.
+type fallbackTest struct {
+	env      *rig.Env
+	one, two *rig.Upstream
+}
+
+func newFallbackTest(t *testing.T) *fallbackTest {
+	t.Helper()
+	f := &fallbackTest{one: rig.NewUpstream(t), two: rig.NewUpstream(t)}
+	s := stagedSetup(tenantPool(1, 0), attemptPool(1, 0))
+	s.Config.More = modelOf(rig.Object{"cluster": true})
+	s.Targets = []rig.Object{rig.Cluster("one", f.one.Port), rig.Cluster("two", f.two.Port)}
+	s.Routes = func(string) []rig.Object {
+		return []rig.Object{retrying("/one", "one"), retrying("/two", "two"), fallback("/", "one", "two")}
+	}
+	f.env = rig.New(t, rig.Shared(t, 2), s)
+	return f
+}
+
+// to is a call of another tenant that goes to that target alone.
+func (f *fallbackTest) to(target string) rig.Call {
+	return rig.Call{Tenant: "c", Path: "/" + target + rig.Path}
+}
+
+// start sends the call a, which fails on the first target as the script says, and streams from the second.
+func (f *fallbackTest) start(t *testing.T, fails rig.Script) *rig.Pending {
+	t.Helper()
+	f.one.Override("a", fails)
+	a := f.env.Send(t, rig.Call{Tenant: "a", Script: rig.Script{ID: "a", Chunks: 1, Gate: "a"}})
+	rig.Await(t, "the first try has ended", func() bool {
+		seen, _ := f.one.Request("a")
+		return seen.Ending == rig.EndingComplete
+	})
+	return a
+}
+
+func TestCase_O24_FallbackInBackOffLeavesBothTargetsFree(t *testing.T) {
+	f := newFallbackTest(t)
+	a := f.start(t, failedThenWaits(time.Minute))
+	f.env.AwaitGauge(t, "model", "inflight", 0)
+	f.env.CheckRefused(t, f.env.Do(t, rig.Call{Tenant: "a"}.With("b")), "tenant", rig.Rejected)
+	mustBeOK(t, "another tenant on the first target", f.env.Do(t, f.to("one")))
+	mustBeOK(t, "another tenant on the second target", f.env.Do(t, f.to("two")))
+	a.Leave(rig.LeaveRST)
+	f.env.AwaitDrained(t, "tenant", "model")
+	mustBeOK(t, "the tenant's next one", f.env.Do(t, rig.Call{Tenant: "a"}))
+	if n := len(f.two.Tries("a")); n != 0 {
+		t.Errorf("the fallback ran %d times after its client had left", n)
+	}
+}
+
+// The call fails on the first target, backs off, and streams from the second.
 func TestCase_O24_FallbackCountsOnItsOwnModel(t *testing.T) {
-	for _, leaves := range []string{"", "in back-off", "in the fallback's stream"} {
-		t.Run(leaves, func(t *testing.T) {
-			one, two := rig.NewUpstream(t), rig.NewUpstream(t)
-			s := stagedSetup(tenantPool(1, 0), attemptPool(1, 0))
-			s.Config.More = modelOf(rig.Object{"cluster": true})
-			s.Targets = []rig.Object{rig.Cluster("one", one.Port), rig.Cluster("two", two.Port)}
-			s.Routes = func(string) []rig.Object {
-				return []rig.Object{retrying("/one", "one"), retrying("/two", "two"), fallback("/", "one", "two")}
-			}
-			env := rig.New(t, rig.Shared(t, 2), s)
-			to := func(target string) rig.Call { return rig.Call{Tenant: "c", Path: "/" + target + rig.Path} }
-			one.Override("a", failedThenWaits())
-			a := env.Send(t, rig.Call{Tenant: "a", Script: rig.Script{ID: "a", Chunks: 1, Gate: "a"}})
-			rig.Eventually(t, 5*time.Second, "the first try has ended", func() bool {
-				seen, _ := one.Request("a")
-				return seen.Ending == rig.EndingComplete
-			})
-			env.AwaitGauge(t, "model", "inflight", 0)
-			env.CheckRefused(t, env.Do(t, rig.Call{Tenant: "a"}.With("b")), "tenant", rig.Rejected)
-			mustBeOK(t, "another tenant on the first target", env.Do(t, to("one")))
-			mustBeOK(t, "another tenant on the second target", env.Do(t, to("two")))
-			if leaves == "in back-off" {
-				a.Leave(rig.LeaveRST)
-				env.AwaitDrained(t, "tenant", "model")
-				mustBeOK(t, "the tenant's next one", env.Do(t, rig.Call{Tenant: "a"}))
-				if n := len(two.Tries("a")); n != 0 {
-					t.Errorf("the fallback ran %d times after its client had left", n)
-				}
-				return
-			}
+	for name, leaves := range map[string]bool{"to its end": false, "until its client leaves": true} {
+		t.Run(name, func(t *testing.T) {
+			f := newFallbackTest(t)
+			a := f.start(t, failedThenWaits(time.Second))
 			a.AwaitBody(t, "data: 0")
-			env.CheckRefused(t, env.Do(t, rig.Call{Tenant: "a"}), "tenant", rig.Rejected)
-			env.CheckRefused(t, env.Do(t, to("two")), "model", rig.Rejected)
-			mustBeOK(t, "the first target is free", env.Do(t, to("one")))
-			if leaves == "" {
-				two.Open("a")
-				mustBeOK(t, "the fallback's stream", a.Wait())
-			} else {
+			f.env.CheckRefused(t, f.env.Do(t, rig.Call{Tenant: "a"}), "tenant", rig.Rejected)
+			f.env.CheckRefused(t, f.env.Do(t, f.to("two")), "model", rig.Rejected)
+			mustBeOK(t, "the first target is free", f.env.Do(t, f.to("one")))
+			if leaves {
 				a.Leave(rig.LeaveFIN)
+			} else {
+				f.two.Open("a")
+				mustBeOK(t, "the fallback's stream", a.Wait())
 			}
-			env.AwaitDrained(t, "tenant", "model")
-			mustBeOK(t, "the second target is free again", env.Do(t, to("two")))
-			env.CheckIdentity(t, "model")
-			env.CheckIdentity(t, "tenant")
-			env.CheckCounts(t, "tenant", rig.Counts{"evaluated": 8, "admitted": 6, "rejected_queue_full": 2})
+			f.env.AwaitDrained(t, "tenant", "model")
+			mustBeOK(t, "the second target is free again", f.env.Do(t, f.to("two")))
+			f.env.CheckIdentity(t, "model")
+			f.env.CheckIdentity(t, "tenant")
+			f.env.CheckCounts(t, "tenant", rig.Counts{"evaluated": 5, "admitted": 4, "rejected_queue_full": 1})
+			f.env.CheckCounts(t, "model", rig.Counts{"evaluated": 5, "admitted": 4, "rejected_queue_full": 1})
 		})
 	}
 }
@@ -455,7 +499,7 @@ func TestAggregateClusterIsOneModel(t *testing.T) {
 	env := rig.New(t, rig.Shared(t, 2), s)
 	one.Override("a", failed)
 	a := env.Send(t, rig.Call{Tenant: "a", Script: rig.Script{ID: "a", HeaderGate: "a"}})
-	rig.Eventually(t, 5*time.Second, "the second member serves the retry", func() bool { return two.Saw("a") })
+	rig.Await(t, "the second member serves the retry", func() bool { return two.Saw("a") })
 	env.CheckCounts(t, "model", rig.Counts{"evaluated": 2, "inflight": 1, "keys": 1})
 	env.CheckRefused(t, env.Do(t, rig.Call{Tenant: "b"}), "model", rig.Rejected)
 	two.Open("a")
@@ -465,18 +509,19 @@ func TestAggregateClusterIsOneModel(t *testing.T) {
 
 // New configurations of both stages, with streams running, in back-off and waiting: everything still counts.
 func TestReloadKeepsWhatBothStagesHold(t *testing.T) {
-	env := staged(t, tenantPool(2, 0), attemptPool(1, 1))
-	backing := env.Send(t, tries("backing", failedThenWaits(), rig.Script{}))
+	env := staged(t, tenantPool(2, 0), attemptPool(1, 5))
+	backing := env.Send(t, tries("backing", failedThenWaits(time.Second), rig.Script{}))
 	env.AwaitEnd(t, "backing")
 	held := env.Hold(t, "held", rig.Call{Tenant: "a"})
-	waiter := env.Queue(t, "model", rig.Call{Tenant: "b"}.With("waiter"))[0]
+	waiter := env.Send(t, rig.Call{Tenant: "b"}.With("waiter"))
+	env.AwaitGauge(t, "tenant", "inflight", 3)
 	for _, limit := range []int64{3, 2} {
-		mustUpdate(t, env, tenantPool(limit, 0), attemptPool(1, limit))
+		mustUpdate(t, env, tenantPool(limit, 0), attemptPool(1, 5+limit))
 		env.CheckCounts(t, "tenant", rig.Counts{"inflight": 3})
 		env.CheckCounts(t, "model", rig.Counts{"inflight": 1})
 	}
 	env.CheckRefused(t, env.Do(t, rig.Call{Tenant: "a"}), "tenant", rig.Rejected)
-	mustUpdate(t, env, tenantPool(2, 0), attemptPool(3, 2)) // a raised limit of the attempt stage lets the waiting tries go
+	mustUpdate(t, env, tenantPool(2, 0), attemptPool(3, 5)) // a raised limit of the attempt stage lets the waiting tries go
 	mustBeOK(t, "the waiter", waiter.Wait())
 	mustBeOK(t, "the retried one", backing.Wait())
 	env.CheckCounts(t, "model", rig.Counts{"inflight": 1})

@@ -132,6 +132,12 @@ func (e *Envoy) Alive() bool {
 	}
 }
 
+// Pause lets the process stand still, as a machine does that is paused, until Resume.
+func (e *Envoy) Pause() { e.cmd.Process.Signal(syscall.SIGSTOP) }
+
+// Resume ends a Pause.
+func (e *Envoy) Resume() { e.cmd.Process.Signal(syscall.SIGCONT) }
+
 func (e *Envoy) ready() bool {
 	text, err := e.admin("/ready")
 	return err == nil && text == "LIVE\n"
@@ -139,6 +145,7 @@ func (e *Envoy) ready() bool {
 
 // Stop ends the process and removes its files; $HEADGATE_RIG_KEEP keeps them.
 func (e *Envoy) Stop() {
+	e.Resume()
 	e.cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-e.exited:
