@@ -90,22 +90,6 @@ func tenAtOnce(t *testing.T, env *rig.Env) {
 	}
 }
 
-func TestRefusedGRPCRequestGetsAGRPCStatus(t *testing.T) {
-	env := governed(t, 2, modelPool(1, 0, ""))
-	held := env.Hold(t, "held")
-	r := env.H2(t).Do(rig.Call{Header: []rig.Field{{Name: "content-type", Value: "application/grpc"}, {Name: "te", Value: "trailers"}}})
-	if r.Status != http.StatusOK || r.Header.Get("grpc-status") != "8" || r.Header.Get("content-type") != "application/grpc" {
-		t.Errorf("got %s, grpc-status %q, content-type %q, want 200, 8 (RESOURCE_EXHAUSTED), application/grpc",
-			r, r.Header.Get("grpc-status"), r.Header.Get("content-type"))
-	}
-	if r.Reason() != rig.Rejected || r.Header.Get("x-headgate-pool") != env.PoolName("model") {
-		t.Errorf("reason %q, pool %q", r.Reason(), r.Header.Get("x-headgate-pool"))
-	}
-	env.Up.Open("held")
-	mustBeOK(t, "the held one", held.Wait())
-	env.DrainCheck(t, "model", 1)
-}
-
 func TestCase_O04_ExpiredWaitersTakeNoPermit(t *testing.T) {
 	const wait = 300 * time.Millisecond
 	env := governed(t, 2, modelPool(1, 8, "300ms"))

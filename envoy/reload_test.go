@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -54,6 +55,66 @@ func (l *load) await(t *testing.T, more int64) {
 func (l *load) stop() {
 	l.stopped.Store(true)
 	l.all.Wait()
+}
+
+func TestCase_O11_RaisedLimitWakesTheOldestAndNobodyJumpsTheQueue(t *testing.T) {
+	pool := modelPool(1, 20, longWait)
+	env := governed(t, 2, pool)
+	running := []*rig.Pending{env.Hold(t, "0")}
+	gated := func(i int) rig.Call {
+		return rig.Call{Script: rig.Script{ID: fmt.Sprint(i), HeaderGate: fmt.Sprint(i)}}
+	}
+	waiters := env.Queue(t, "model", gated(1), gated(2), gated(3), gated(4), gated(5))
+	pool.Limit = 4
+	mustUpdate(t, env, pool)
+	for i := 1; i <= 3; i++ {
+		env.AwaitRunning(t, fmt.Sprint(i), waiters[i-1])
+	}
+	newcomer := env.Queue(t, "model", gated(6))
+	env.CheckCounts(t, "model", rig.Counts{"inflight": 4, "queued": 3})
+	all := slices.Concat(running, waiters, newcomer)
+	for i := range 3 { // each end lets the oldest waiter in: 4, 5, and the newcomer last
+		env.Up.Open(fmt.Sprint(i))
+		env.AwaitRunning(t, fmt.Sprint(i+4), all[i+4])
+		env.CheckCounts(t, "model", rig.Counts{"queued": int64(2 - i)})
+	}
+	env.Up.Open("3", "4", "5", "6")
+	for _, r := range rig.WaitAll(all) {
+		mustBeOK(t, "an admitted one", r)
+	}
+	env.DrainCheck(t, "model", 4)
+}
+
+// Whatever configuration comes, the streams that run count in it: a new limit, another pool's, an earlier one again.
+func TestCase_O12_ConfigurationChangesKeepTheCounts(t *testing.T) {
+	const limit = 3
+	env := governed(t, 2, modelPool(limit, 0, ""))
+	var held []*rig.Pending
+	for i := range limit {
+		held = append(held, env.Hold(t, fmt.Sprint(i)))
+	}
+	mustRefuse := func(what string) {
+		t.Helper()
+		for range limit {
+			env.CheckRefused(t, env.Do(t, rig.Call{}), "model", rig.Rejected)
+		}
+		if n := env.Pool(t, "model")["inflight"]; n != limit {
+			t.Errorf("%s: inflight is %d while %d streams run", what, n, limit)
+		}
+	}
+	for i := range 10 {
+		mustUpdate(t, env, modelPool(limit, 0, ""), tenantPool(int64(10+i), 0))
+		mustRefuse("another pool changes")
+	}
+	mustUpdate(t, env, modelPool(limit-1, 0, ""))
+	mustRefuse("a lower limit")
+	mustUpdate(t, env, modelPool(limit, 0, ""))
+	mustRefuse("the first configuration again")
+	for i, p := range held {
+		env.Up.Open(fmt.Sprint(i))
+		mustBeOK(t, "a stream of the first configuration", p.Wait())
+	}
+	env.DrainCheck(t, "model", limit)
 }
 
 // Nobody is refused and no waiter is lost, whatever the limit goes through, and once the requests of the last configuration
@@ -209,4 +270,29 @@ func TestCase_O12_MemoryStaysFlatOverUpdates(t *testing.T) {
 		t.Errorf("%d updates take %d MiB", updates, (after-before)>>20)
 	}
 	env.DrainCheck(t, "model", 2)
+}
+
+// New configurations of both stages, with streams running, in back-off and waiting: everything still counts.
+func TestReloadKeepsWhatBothStagesHold(t *testing.T) {
+	env := staged(t, tenantPool(2, 0), attemptPool(1, 5))
+	backing := env.Send(t, tries("backing", failedThenWaits(time.Second), rig.Script{}))
+	env.AwaitEnd(t, "backing")
+	held := env.Hold(t, "held", rig.Call{Tenant: "a"})
+	waiter := env.Send(t, rig.Call{Tenant: "b"}.With("waiter"))
+	env.AwaitGauge(t, "tenant", "inflight", 3)
+	for _, limit := range []int64{3, 2} {
+		mustUpdate(t, env, tenantPool(limit, 0), attemptPool(1, 5+limit))
+		env.CheckCounts(t, "tenant", rig.Counts{"inflight": 3})
+		env.CheckCounts(t, "model", rig.Counts{"inflight": 1})
+	}
+	env.CheckRefused(t, env.Do(t, rig.Call{Tenant: "a"}), "tenant", rig.Rejected)
+	mustUpdate(t, env, tenantPool(2, 0), attemptPool(3, 5)) // a raised limit of the attempt stage lets the waiting tries go
+	mustBeOK(t, "the waiter", waiter.Wait())
+	mustBeOK(t, "the retried one", backing.Wait())
+	env.CheckCounts(t, "model", rig.Counts{"inflight": 1})
+	env.Up.Open("held")
+	mustBeOK(t, "the held one", held.Wait())
+	env.AwaitDrained(t, "tenant", "model")
+	env.CheckIdentity(t, "model")
+	env.DrainCheck(t, "tenant", 2, rig.Call{Tenant: "a"})
 }
