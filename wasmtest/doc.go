@@ -8,8 +8,8 @@
 //     queue-ready or a tick waits among the pending events until the test delivers it ([Host.Step], [Host.Drain],
 //     [Host.Deliver]).
 //   - The same module, inputs and seed give the same run: same order, same random bytes, same trace ([WithTrace]).
-//   - What a real proxy would punish without telling the guest is noted: [Host.Verify] returns traps and violations, and
-//     [Start] fails the test for them.
+//   - Mistakes that do harm in a real proxy are noted, also those that no status tells the guest about: [Host.Verify]
+//     returns traps and violations, and [Start] fails the test for them.
 //
 // It knows nothing of any particular filter and works for any language that compiles to wasm. It implements ABI 0.2.1 for
 // HTTP filters.
