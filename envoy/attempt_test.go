@@ -108,12 +108,13 @@ func TestFullTenantPoolRefusesWithoutAnyTry(t *testing.T) {
 	env.DrainCheck(t, "tenant", 1, rig.Call{Tenant: "a"})
 }
 
-// What the invocation stage found is what the attempts count by; nothing that a client sends changes it.
+// The attempts count for the tenant that the invocation stage found. Nothing that a client sends changes that.
 func TestAttemptsTakeTheTenantThatTheInvocationFound(t *testing.T) {
 	issuer := rig.NewTokenIssuer(t)
 	s := stagedSetup(rig.Pool{Name: "pair", Key: []string{"tenant", "model"}, Per: "attempt", Limit: 1})
 	s.Before = []rig.Object{issuer.Filter(true)}
-	s.Config.More = rig.Object{"identity": rig.Object{"tenant": []rig.Object{jwtTenant}, "model": []rig.Object{{"header": "x-model"}}}}
+	s.Config.More = rig.Object{"identity": rig.Object{"tenant": []rig.Object{jwtTenant},
+		"model": []rig.Object{{"header": "x-model"}}}}
 	env := rig.New(t, rig.Shared(t, 2), s)
 	as := func(sub string, more ...rig.Field) rig.Call {
 		return rig.Call{Header: append(more, issuer.Bearer(t, rig.Object{"sub": sub}))}
@@ -121,7 +122,8 @@ func TestAttemptsTakeTheTenantThatTheInvocationFound(t *testing.T) {
 	held := env.Hold(t, "held", as("acme"))
 	env.CheckRefused(t, env.Do(t, as("acme")), "pair", rig.Rejected)
 	forged := rig.Field{Name: "x-headgate-invocation", Value: "b"}
-	env.CheckRefused(t, env.Do(t, as("acme", rig.Field{Name: "x-tenant", Value: "b"}, rig.Field{Name: "headgate.invocation", Value: "b"}, forged)),
+	env.CheckRefused(t, env.Do(t, as("acme", rig.Field{Name: "x-tenant", Value: "b"},
+		rig.Field{Name: "headgate.invocation", Value: "b"}, forged)),
 		"pair", rig.Rejected)
 	mustBeOK(t, "another tenant", env.Do(t, as("b", forged).With("b")))
 	b, _ := env.Up.Request("b")
@@ -135,7 +137,8 @@ func TestAttemptsTakeTheTenantThatTheInvocationFound(t *testing.T) {
 func TestUngovernedRequestsPassBothStages(t *testing.T) {
 	env := staged(t, rig.Pool{Name: "tenant", Limit: 0}, rig.Pool{Name: "model", Per: "attempt", Limit: 0})
 	before := env.FilterCounts(t)["ungoverned"]
-	mustBeOK(t, "an ungoverned one", env.Do(t, rig.Call{Path: "/v1/embeddings", Script: rig.Script{ID: "u", Tries: []rig.Script{failed, {}}}}))
+	mustBeOK(t, "an ungoverned one", env.Do(t, rig.Call{Path: "/v1/embeddings",
+		Script: rig.Script{ID: "u", Tries: []rig.Script{failed, {}}}}))
 	if n := env.FilterCounts(t)["ungoverned"] - before; n != 1 {
 		t.Errorf("ungoverned grew by %d, want 1: the invocation counts, its tries don't", n)
 	}
@@ -143,7 +146,7 @@ func TestUngovernedRequestsPassBothStages(t *testing.T) {
 	env.CheckRefused(t, env.Do(t, rig.Call{}), "tenant", rig.Rejected)
 }
 
-// Each ending leaves both pools empty; limits of 1 make a permit that stays behind fail the next one.
+// Each ending leaves both pools empty. The limits are 1, so a permit that stays behind makes the next request fail.
 func TestEveryEndingOfATryGivesItsPermitBack(t *testing.T) {
 	deadPort, err := rig.FreePort()
 	if err != nil {
@@ -234,7 +237,8 @@ func TestClientLeavingInEachPhaseLeavesZero(t *testing.T) {
 	}
 	for name, phase := range phases {
 		t.Run(name, func(t *testing.T) {
-			env := staged(t, rig.Pool{Name: "tenant", Key: []string{"tenant"}, Limit: 1, Queue: 1, MaxWait: longWait}, attemptPool(1, 1))
+			env := staged(t, rig.Pool{Name: "tenant", Key: []string{"tenant"}, Limit: 1, Queue: 1, MaxWait: longWait},
+				attemptPool(1, 1))
 			for i, how := range []rig.Leave{rig.LeaveRST, rig.LeaveFIN} {
 				id := fmt.Sprintf("p%d", i)
 				p := phase.start(t, env, id)

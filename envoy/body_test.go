@@ -24,7 +24,8 @@ const mebibyte = 1 << 20
 // inBody is a listener whose models are in the body, with one permit each.
 func inBody(t *testing.T, queue int64, change ...func(*rig.Setup)) *rig.Env {
 	t.Helper()
-	s := rig.Setup{Config: &rig.Config{Pools: []rig.Pool{modelPool(1, queue, longWait)}, More: modelOf(rig.Object{"json_body": "model"})}}
+	s := rig.Setup{Config: &rig.Config{Pools: []rig.Pool{modelPool(1, queue, longWait)},
+		More: modelOf(rig.Object{"json_body": "model"})}}
 	for _, f := range change {
 		f(&s)
 	}
@@ -73,7 +74,7 @@ func checkArrived(t *testing.T, env *rig.Env, c rig.Call) {
 	}
 }
 
-// takes holds the model's one permit. What is unreadable is the model "unknown", and so is what has no model.
+// takes holds the model's one permit. A body without a readable model counts for the model "unknown".
 func takes(t *testing.T, env *rig.Env, id, model string) *rig.Pending {
 	t.Helper()
 	body := []byte(`{}`)
@@ -87,17 +88,18 @@ func takes(t *testing.T, env *rig.Env, id, model string) *rig.Pending {
 func deliveries() map[string]rig.Call {
 	ms := time.Millisecond
 	return map[string]rig.Call{
-		"whole":                   bodyCall("", llm("m", 2000), rig.Delivery{}),
-		"split":                   bodyCall("", llm("m", 0), rig.Delivery{Piece: 15, Gap: ms}),
-		"a byte a piece":          bodyCall("", llm("m", 0), rig.Delivery{Piece: 1, Chunked: true}),
-		"chunked":                 bodyCall("", llm("m", 2000), rig.Delivery{Piece: 500, Chunked: true}),
-		"late":                    bodyCall("", llm("m", 2000), rig.Delivery{Gap: 2 * time.Second}),
-		"late and chunked":        bodyCall("", llm("m", 0), rig.Delivery{Piece: 30, Gap: 300 * ms, Chunked: true}),
-		"Expect: 100-continue":    bodyCall("", llm("m", 2000), rig.Delivery{Expect: true}),
-		"chunked, with Expect":    bodyCall("", llm("m", 2000), rig.Delivery{Expect: true, Chunked: true, Piece: 700}),
-		"the model escaped":       bodyCall("", []byte(`{"\u006dodel":"\u006d"}`), rig.Delivery{}),
-		"the model behind others": bodyCall("", []byte(`{"x":{"model":"z"},"messages":["\"model\":\"z\"",{"model":"z"}],"model":"m"}`), rig.Delivery{}),
-		"a form":                  form("m"),
+		"whole":                bodyCall("", llm("m", 2000), rig.Delivery{}),
+		"split":                bodyCall("", llm("m", 0), rig.Delivery{Piece: 15, Gap: ms}),
+		"a byte a piece":       bodyCall("", llm("m", 0), rig.Delivery{Piece: 1, Chunked: true}),
+		"chunked":              bodyCall("", llm("m", 2000), rig.Delivery{Piece: 500, Chunked: true}),
+		"late":                 bodyCall("", llm("m", 2000), rig.Delivery{Gap: 2 * time.Second}),
+		"late and chunked":     bodyCall("", llm("m", 0), rig.Delivery{Piece: 30, Gap: 300 * ms, Chunked: true}),
+		"Expect: 100-continue": bodyCall("", llm("m", 2000), rig.Delivery{Expect: true}),
+		"chunked, with Expect": bodyCall("", llm("m", 2000), rig.Delivery{Expect: true, Chunked: true, Piece: 700}),
+		"the model escaped":    bodyCall("", []byte(`{"\u006dodel":"\u006d"}`), rig.Delivery{}),
+		"the model behind others": bodyCall("",
+			[]byte(`{"x":{"model":"z"},"messages":["\"model\":\"z\"",{"model":"z"}],"model":"m"}`), rig.Delivery{}),
+		"a form": form("m"),
 	}
 }
 
@@ -118,10 +120,11 @@ func sizes() map[string]rig.Call {
 // Bodies whose model, if any, is behind the window.
 func tooDeep() map[string]rig.Call {
 	return map[string]rig.Call{
-		"the model behind the window":      bodyCall("", lateModel("m", 65600), rig.Delivery{}),
-		"the model after 1 MiB":            bodyCall("", lateModel("m", mebibyte+200_000), rig.Delivery{}),
-		"the model after 1 MiB, in chunks": bodyCall("", lateModel("m", mebibyte+200_000), rig.Delivery{Piece: 50_000, Chunked: true}),
-		"20 MiB":                           bodyCall("", append([]byte(`["`), noise(20*mebibyte)...), rig.Delivery{}),
+		"the model behind the window": bodyCall("", lateModel("m", 65600), rig.Delivery{}),
+		"the model after 1 MiB":       bodyCall("", lateModel("m", mebibyte+200_000), rig.Delivery{}),
+		"the model after 1 MiB, in chunks": bodyCall("", lateModel("m", mebibyte+200_000),
+			rig.Delivery{Piece: 50_000, Chunked: true}),
+		"20 MiB": bodyCall("", append([]byte(`["`), noise(20*mebibyte)...), rig.Delivery{}),
 	}
 }
 
@@ -194,12 +197,13 @@ func TestCase_O22_TheModelBehindTheWindowIsUnknown(t *testing.T) {
 	allWait(t, "unknown", tooDeep(), "m")
 }
 
-// Over HTTP/2 it is the windows that hold a body back.
+// Over HTTP/2 the flow control windows hold a body back.
 func TestCase_O22_LargeBodyWaitsOverHTTP2(t *testing.T) {
 	env := inBody(t, 5)
 	h2 := env.H2(t)
 	held := takes(t, env, "held", "m")
-	calls := []rig.Call{bodyCall("large", llm("m", 5*mebibyte), rig.Delivery{}), bodyCall("small", llm("m", 100), rig.Delivery{})}
+	calls := []rig.Call{bodyCall("large", llm("m", 5*mebibyte), rig.Delivery{}),
+		bodyCall("small", llm("m", 100), rig.Delivery{})}
 	var waiting []*rig.Pending
 	for i, c := range calls {
 		waiting = append(waiting, h2.Send(c))
@@ -219,15 +223,16 @@ func TestCase_O22_LargeBodyWaitsOverHTTP2(t *testing.T) {
 	env.DrainCheck(t, "model", 1, bodyCall("", llm("m", 0), rig.Delivery{}))
 }
 
-// allWait sends the calls, each of which counts as the model, first with that model free and then with it full: all wait
-// together, without a header at the upstream, while another model is free.
+// allWait sends the calls, each of which counts as the model, first with that model free and then with it full: all
+// wait together, without a header at the upstream, while another model is free.
 func allWait(t *testing.T, model string, calls map[string]rig.Call, other string) {
 	for _, buffer := range []int{0, 32 << 10} {
 		name := "the default buffer"
 		if buffer > 0 {
 			name = "a buffer of 32 KiB"
 			calls = maps.Clone(calls)
-			maps.DeleteFunc(calls, func(name string, _ rig.Call) bool { return strings.HasSuffix(name, "the model last") }) // behind the buffer
+			// These have the model behind what the buffer takes.
+			maps.DeleteFunc(calls, func(name string, _ rig.Call) bool { return strings.HasSuffix(name, "the model last") })
 		}
 		t.Run(name, func(t *testing.T) {
 			env := inBody(t, int64(len(calls)), func(s *rig.Setup) { s.Buffer = buffer })
@@ -273,7 +278,8 @@ func queuesAll(t *testing.T, env *rig.Env, calls map[string]rig.Call) map[string
 	}
 	passed := func(name string) bool { return env.Up.Saw(name) || waiting[name].Done() }
 	rig.Await(t, "all wait, or one does not", func() bool {
-		return env.Pool(t, "model")["queued"] == int64(len(calls)) || slices.ContainsFunc(slices.Collect(maps.Keys(waiting)), passed)
+		return env.Pool(t, "model")["queued"] == int64(len(calls)) ||
+			slices.ContainsFunc(slices.Collect(maps.Keys(waiting)), passed)
 	})
 	for name := range waiting {
 		if passed(name) {
@@ -283,8 +289,8 @@ func queuesAll(t *testing.T, env *rig.Env, calls map[string]rig.Call) map[string
 	return waiting
 }
 
-// Until the model is known nothing may be at the upstream, even with every permit free.
-func TestCase_O17_NoHeaderReachesTheUpstreamBeforeTheBodyHasSpoken(t *testing.T) {
+// Until the model is known nothing may reach the upstream, even if all permits are free.
+func TestCase_O17_NoHeaderReachesTheUpstreamBeforeTheModelIsKnown(t *testing.T) {
 	env := inBody(t, 0)
 	conn := env.Dial(t)
 	body := string(llm("m", 300))
@@ -343,7 +349,8 @@ func TestCase_O22_UngovernedUploadsAreNotLookedAt(t *testing.T) {
 
 var explore = flag.Bool("explore", false, "make 100,000 requests where the memory is measured")
 
-// A leak of the body, of a tenth of it or of the filter's notes on each request would show: nothing of a request stays.
+// Nothing of a request stays in memory. A leak of a tenth of the body would show, and so would one of the filter's
+// state for each request.
 func TestMemoryStaysFlat(t *testing.T) {
 	const connections, warmUp, allowed = 8, 1000, 8 << 20
 	requests := 3000
@@ -379,7 +386,8 @@ func TestMemoryStaysFlat(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d requests with %d MiB of bodies: %d KiB resident before, %+d KiB after", requests, requests>>4, before>>10, (after-before)>>10)
+	t.Logf("%d requests with %d MiB of bodies: %d KiB resident before, %+d KiB after", requests, requests>>4, before>>10,
+		(after-before)>>10)
 	if after-before > allowed {
 		t.Errorf("memory grew by %d KiB over %d requests", (after-before)>>10, requests)
 	}
@@ -450,7 +458,8 @@ func TestCase_O17_WithoutTheFlagTheModelIsUnknown(t *testing.T) {
 	env.DrainCheck(t, "model", 1, rig.Call{NoModel: true})
 }
 
-// One slow client says nothing about the host: with the flag set, the models of all others are still found.
+// From one slow client the filter must not conclude that Envoy's flag is missing: the models of all others are still
+// found.
 func TestSlowClientDoesNotMakeEveryModelUnknown(t *testing.T) {
 	t.Parallel()
 	env := rig.New(t, rig.Shared(t, 1), rig.Setup{Config: &rig.Config{Pools: []rig.Pool{modelPool(1, 0, "")},

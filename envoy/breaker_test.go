@@ -14,7 +14,8 @@ const opened = "BREAKER_OPEN"
 func checkOpen(t *testing.T, env *rig.Env, r *rig.Reply, most int) {
 	t.Helper()
 	seconds, err := strconv.Atoi(r.Header.Get("retry-after"))
-	if r.Err != nil || r.Status != http.StatusServiceUnavailable || r.Reason() != opened || err != nil || seconds < 1 || seconds > most {
+	if r.Err != nil || r.Status != http.StatusServiceUnavailable || r.Reason() != opened || err != nil || seconds < 1 ||
+		seconds > most {
 		t.Errorf("got %s with retry-after %q, want 503 %s and 1 to %d", r, r.Header.Get("retry-after"), opened, most)
 		return
 	}
@@ -27,11 +28,11 @@ func checkOpen(t *testing.T, env *rig.Env, r *rig.Reply, most int) {
 
 // breakerOf is a breaker that opens for that long, and at most for twice as long.
 func breakerOf(failures int, open time.Duration) rig.Object {
-	return rig.Object{"breaker": rig.Object{"failures": failures, "window": "10m", "open": open.String(), "max_open": (2 * open).String(),
-		"penalty": "0s", "max_penalty": "0s"}}
+	return rig.Object{"breaker": rig.Object{"failures": failures, "window": "10m", "open": open.String(),
+		"max_open": (2 * open).String(), "penalty": "0s", "max_penalty": "0s"}}
 }
 
-// awaitEndOf waits until a breaker is open no more that opened before since.
+// awaitEndOf waits until a breaker that opened before since is no longer open.
 func awaitEndOf(t *testing.T, open time.Duration, since time.Time) {
 	t.Helper()
 	rig.Await(t, "the breaker's open time is over", func() bool { return time.Since(since) > open })
@@ -78,12 +79,13 @@ func TestBreakerAtTheRequestStage(t *testing.T) {
 	})
 }
 
-// At the attempt stage each try counts, and the router takes a refusal for an answer.
+// At the attempt stage each try counts, and the router does not retry a refusal.
 func TestBreakerAtTheAttemptStage(t *testing.T) {
 	withEnoughTime(t, time.Second, func(t *testing.T, open time.Duration) bool {
 		pool := protectedPool(5, 0, breakerOf(5, open))
 		pool["per"] = "attempt"
-		env := protected(t, rig.Setup{Stages: true, Routes: func(up string) []rig.Object { return []rig.Object{retrying("/", up)} }}, nil, pool)
+		routes := func(up string) []rig.Object { return []rig.Object{retrying("/", up)} }
+		env := protected(t, rig.Setup{Stages: true, Routes: routes}, nil, pool)
 		if r := env.Do(t, rig.Call{Script: rig.Script{ID: "a", Status: 503}}); r.Status != 503 || r.Reason() != "" {
 			t.Errorf("three failed tries: got %s", r)
 		}
@@ -110,7 +112,7 @@ func TestBreakerAtTheAttemptStage(t *testing.T) {
 	})
 }
 
-// However a client ends its own request, that is no failure of the provider's.
+// However a client ends its own request, that does not count as a failure of the provider.
 func TestClientsCannotTripTheBreaker(t *testing.T) {
 	for name, leave := range map[string]func(t *testing.T, env *rig.Env){
 		"HTTP/2 reset in mid-stream": func(t *testing.T, env *rig.Env) {

@@ -24,7 +24,8 @@ func TestCase_O16_WaitersLeaveWhileOthersAreAdmittedAndExpire(t *testing.T) {
 		var calls []*rig.Pending
 		leaving := map[int]bool{}
 		for i := range waiters {
-			calls = append(calls, env.Send(t, rig.Call{Script: rig.Script{ID: fmt.Sprintf("r%d-%d", round, i), Delay: 8 * time.Millisecond}}))
+			calls = append(calls, env.Send(t, rig.Call{Script: rig.Script{ID: fmt.Sprintf("r%d-%d", round, i),
+				Delay: 8 * time.Millisecond}}))
 		}
 		for _, i := range random.Perm(waiters)[:waiters/2] {
 			leaving[i] = true
@@ -38,7 +39,8 @@ func TestCase_O16_WaitersLeaveWhileOthersAreAdmittedAndExpire(t *testing.T) {
 		}
 		env.AwaitDrained(t, "model")
 	}
-	if c := env.Pool(t, "model"); c["evaluated"] != 3*waiters || c["cancelled_waiting"] == 0 || c["expired_max_wait"] == 0 || c["admitted_after_wait"] == 0 {
+	if c := env.Pool(t, "model"); c["evaluated"] != 3*waiters || c["cancelled_waiting"] == 0 ||
+		c["expired_max_wait"] == 0 || c["admitted_after_wait"] == 0 {
 		t.Errorf("the mix that this test wants did not come about: %v", c)
 	}
 	env.DrainCheck(t, "model", limit)
@@ -128,7 +130,8 @@ func TestTwoThousandWaitersWokenByARaisedLimit(t *testing.T) {
 	env.DrainCheck(t, "model", 2)
 }
 
-// A churn is what many clients did that sent one request after another, a fifth of which they left.
+// A churn is many clients that send one request after another and leave a fifth of them, and what became of the
+// requests.
 type churn struct {
 	sent, served, odd atomic.Int64
 
@@ -155,8 +158,8 @@ func (c *churn) hasLeft(id string) bool {
 	return !c.left[id].IsZero()
 }
 
-// run keeps clients at it until it is over. A client leaves a request at a random moment, most of them in the queue, or in
-// mid-stream. Whatever it does, it does not wait longer than patience for a reply.
+// run keeps clients at it until it is over. A client leaves a request at a random moment, most of them in the queue, or
+// in mid-stream. Whatever it does, it does not wait longer than patience for a reply.
 func (c *churn) run(t *testing.T, env *rig.Env, clients int, patience time.Duration, over func() bool) {
 	t.Helper()
 	seed := rand.Uint64()
@@ -213,15 +216,18 @@ func TestCase_O18_ChurnNeitherLeaksNorOvershoots(t *testing.T) {
 			c.run(t, env, clients, rig.Patience, func() bool { return time.Now().After(end) })
 			env.AwaitDrained(t, "model")
 			counts := env.Pool(t, "model")
-			t.Logf("%d requests, %d left, %d of them in the queue; %d swaps again", c.sent.Load(), len(c.left), counts["cancelled_waiting"], counts["cas_retry"])
+			t.Logf("%d requests, %d left, %d of them in the queue; %d swaps again", c.sent.Load(), len(c.left),
+				counts["cancelled_waiting"], counts["cas_retry"])
 			if c.odd.Load() > 0 {
 				t.Errorf("%d of %d requests were neither served nor left", c.odd.Load(), c.sent.Load())
 			}
-			if counts["evaluated"] > c.sent.Load() || counts["admitted"] < c.served.Load() || counts["store_error"]+counts["reaped"] > 0 {
+			if counts["evaluated"] > c.sent.Load() || counts["admitted"] < c.served.Load() ||
+				counts["store_error"]+counts["reaped"] > 0 {
 				t.Errorf("%d sent and %d served, the counts are %v", c.sent.Load(), c.served.Load(), counts)
 			}
 			if int64(len(c.left)) < c.sent.Load()/10 || counts["cancelled_waiting"] == 0 {
-				t.Errorf("the mix that this test wants did not come about: %d of %d left, the counts are %v", len(c.left), c.sent.Load(), counts)
+				t.Errorf("the mix that this test wants did not come about: %d of %d left, the counts are %v", len(c.left),
+					c.sent.Load(), counts)
 			}
 			if peak := env.Up.PeakUntil(c.left); peak != limit {
 				t.Errorf("%d ran at once at most, want exactly %d", peak, limit)

@@ -123,7 +123,8 @@ func awaitReload(t *testing.T, env *rig.Env, worker int) {
 	})
 }
 
-// Every worker dies once while hundreds of clients come and go. What they held is back within the lease, nothing else moves.
+// Every worker dies once while many clients come and go. What the dead held is back within the lease, and no other
+// count changes.
 func TestCrashesUnderChurnLeaveTheCountsRight(t *testing.T) {
 	t.Parallel()
 	const workers, clients, limit, duration, enough = 4, 100, 6, 4 * time.Second, 100
@@ -154,7 +155,8 @@ func TestCrashesUnderChurnLeaveTheCountsRight(t *testing.T) {
 	env.AwaitGaugeWithin(t, crashLease+lateness, "model", "inflight", 0)
 	env.AwaitGaugeWithin(t, crashLease+lateness, "model", "queued", 0)
 	counts := env.Pool(t, "model")
-	t.Logf("%d requests, %d served, %d left, %d failed with their VM; drained %v after; %v", c.sent.Load(), c.served.Load(), len(c.left), c.odd.Load(),
+	t.Logf("%d requests, %d served, %d left, %d failed with their VM; drained %v after; %v", c.sent.Load(),
+		c.served.Load(), len(c.left), c.odd.Load(),
 		time.Since(ended).Round(time.Millisecond), counts)
 	if counts["reaped"] == 0 {
 		t.Error("no VM died with a permit or a ticket")

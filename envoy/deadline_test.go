@@ -18,8 +18,9 @@ func millis(value string) []rig.Field {
 
 func grpcTimeout(value string) []rig.Field { return []rig.Field{{Name: "grpc-timeout", Value: value}} }
 
-// A deadlineGroup is values that mean the same. Each group has a pool of its own, whose counts tell whether each value was
-// taken so. Where nobody may wait, a value that leaves no time is told from one that leaves some: by the reason.
+// A deadlineGroup is values that mean the same. Each group has a pool of its own, and the pool's counts show how the
+// values were understood. The last group's pool has no queue. There a request without time left is refused for another
+// reason than one with time left.
 type deadlineGroup struct {
 	name    string
 	queue   int64
@@ -36,10 +37,11 @@ func deadlineGroups() []deadlineGroup {
 	return []deadlineGroup{
 		{"unlimited", 100, maxWait, "expired_max_wait", [][]rig.Field{grpcTimeout("99999999H"), millis("9223372036854775807"),
 			millis("9223372036854775808"), millis("99999999999999999999999999"), millis("5000")}},
-		{malformed, 100, maxWait, "expired_max_wait", [][]rig.Field{millis("-1"), millis("1e9"), millis("12 parsecs"), millis("1.5"), millis("abc"),
-			millis("٥٠٠"), millis("0x10"), grpcTimeout("12X"), grpcTimeout("S"), grpcTimeout("-5S")}},
-		{"short", 100, 400 * time.Millisecond, "expired_deadline", [][]rig.Field{millis(" 400 "), millis("400ms"), grpcTimeout("400m"),
-			grpcTimeout("400000u")}},
+		{malformed, 100, maxWait, "expired_max_wait", [][]rig.Field{millis("-1"), millis("1e9"), millis("12 parsecs"),
+			millis("1.5"), millis("abc"), millis("٥٠٠"), millis("0x10"), grpcTimeout("12X"), grpcTimeout("S"),
+			grpcTimeout("-5S")}},
+		{"short", 100, 400 * time.Millisecond, "expired_deadline",
+			[][]rig.Field{millis(" 400 "), millis("400ms"), grpcTimeout("400m"), grpcTimeout("400000u")}},
 		{"over", 0, 0, "expired_deadline", [][]rig.Field{millis("0"), millis("000"), grpcTimeout("0n")}},
 	}
 }
@@ -48,7 +50,8 @@ func TestCase_O09_DeadlineValues(t *testing.T) {
 	groups := deadlineGroups()
 	var pools []rig.Pool
 	for _, group := range groups {
-		pools = append(pools, rig.Pool{Name: group.name, Limit: 1, Queue: group.queue, MaxWait: "800ms", Match: rig.Object{"class": []string{group.name}}})
+		pools = append(pools, rig.Pool{Name: group.name, Limit: 1, Queue: group.queue, MaxWait: "800ms",
+			Match: rig.Object{"class": []string{group.name}}})
 	}
 	env := governed(t, 2, pools...)
 	before := env.FilterCounts(t)["bad_deadline"]
@@ -149,11 +152,12 @@ func TestDefaultDeadlineHoldsWithoutAHeader(t *testing.T) {
 	env.AwaitDrained(t, "tenant", "model")
 }
 
-// The clock starts with the headers, not when the body has told the model.
+// The deadline runs from the headers on, not only from when the body has named the model.
 func TestDeadlineRunsWhileTheBodyComes(t *testing.T) {
 	env := rig.New(t, rig.Shared(t, 2), rig.Setup{Config: &rig.Config{Pools: []rig.Pool{modelPool(1, 0, "")},
 		More: modelOf(rig.Object{"json_body": "model"})}})
-	c := rig.Call{Deadline: 300 * time.Millisecond, Body: []byte(`{"model":"m"}`), Delivery: rig.Delivery{Gap: 450 * time.Millisecond}}
+	c := rig.Call{Deadline: 300 * time.Millisecond, Body: []byte(`{"model":"m"}`),
+		Delivery: rig.Delivery{Gap: 450 * time.Millisecond}}
 	env.CheckRefused(t, env.Do(t, c.With("late")), "model", rig.Expired)
 	if env.Up.Saw("late") {
 		t.Error("a request whose body came behind its deadline reached the upstream")
@@ -184,7 +188,7 @@ func TestUpstreamSeesTheRemainingDeadline(t *testing.T) {
 	env.DrainCheck(t, "model", 1)
 }
 
-// What is left reaches the upstream in the form in which the deadline came.
+// The upstream is told what is left in the form in which the client sent the deadline.
 func TestDeadlineKeepsItsForm(t *testing.T) {
 	env := staged(t, tenantPool(9, 0), attemptPool(9, 0))
 	forms := map[string]struct {
@@ -209,7 +213,8 @@ func TestDeadlineKeepsItsForm(t *testing.T) {
 		}},
 	}
 	for name, form := range forms {
-		c := rig.Call{Tenant: "a", Header: []rig.Field{form.field}, Script: rig.Script{ID: name, Tries: []rig.Script{failed, {}}}}
+		c := rig.Call{Tenant: "a", Header: []rig.Field{form.field},
+			Script: rig.Script{ID: name, Tries: []rig.Script{failed, {}}}}
 		mustBeOK(t, name, env.Do(t, c))
 		for i, seen := range env.Up.Tries(name) {
 			if got := seen.Header.Values(form.field.Name); len(got) != 1 || !form.within(got[0]) {
@@ -235,13 +240,14 @@ func remaining(t *testing.T, header http.Header) time.Duration {
 	if match == nil {
 		t.Fatalf("grpc-timeout is %q", header.Get("grpc-timeout"))
 	}
-	units := map[string]time.Duration{"H": time.Hour, "M": time.Minute, "S": time.Second, "m": time.Millisecond, "u": time.Microsecond, "n": 1}
+	units := map[string]time.Duration{"H": time.Hour, "M": time.Minute, "S": time.Second, "m": time.Millisecond,
+		"u": time.Microsecond, "n": 1}
 	n, _ := strconv.ParseInt(match[1], 10, 64)
 	return time.Duration(n) * units[match[2]]
 }
 
-// checkTold checks the deadline that a request reached the upstream with: no more than what is left after the time that it has
-// surely spent, and no less than what was left when it arrived there.
+// checkTold checks the deadline that a request reached the upstream with: no more than what is left after the time that
+// it has surely spent, and no less than what was left when it arrived there.
 func checkTold(t *testing.T, what string, p *rig.Pending, seen rig.Seen, deadline, spent time.Duration) {
 	t.Helper()
 	told := remaining(t, seen.Header)
@@ -251,7 +257,8 @@ func checkTold(t *testing.T, what string, p *rig.Pending, seen rig.Seen, deadlin
 	}
 }
 
-// All of these have 3 s from the request's arrival on. They run side by side, each with a model and a tenant of its own.
+// All of these have 3 s from the request's arrival on. They run side by side, each with a model and a tenant of its
+// own.
 func TestOneDeadlineOverQueuesTriesAndBackOff(t *testing.T) {
 	const deadline, almost = 3 * time.Second, 2800 * time.Millisecond
 	env := staged(t, tenantPool(9, 0), attemptPool(1, 8))
@@ -260,7 +267,8 @@ func TestOneDeadlineOverQueuesTriesAndBackOff(t *testing.T) {
 	}
 	late := rig.Script{Status: 503, Delay: almost}
 	busyRetry := env.Run(t, call("busy", "busy", late, rig.Script{}))
-	long := env.Queue(t, "model", rig.Call{Tenant: "other", Model: "busy", Script: rig.Script{ID: "long", Chunks: 1, Gate: "long"}})[0]
+	long := env.Queue(t, "model", rig.Call{Tenant: "other", Model: "busy",
+		Script: rig.Script{ID: "long", Chunks: 1, Gate: "long"}})[0]
 	lateRetry := env.Send(t, call("free", "late", late, rig.Script{}))
 	backedOff := env.Send(t, call("back-off", "backed-off", failedThenWaits(time.Second), rig.Script{}))
 	tight := call("tight", "tight", failedThenWaits(time.Second), rig.Script{})

@@ -11,7 +11,8 @@ func TestInstancesOfOneDomainShareTheirPools(t *testing.T) {
 	config := &rig.Config{Pools: []rig.Pool{modelPool(1, 1, longWait)}}
 	one := rig.New(t, shared, rig.Setup{Config: config})
 	two := rig.New(t, shared, rig.Setup{Config: config, PoolsOf: one})
-	apart := rig.New(t, shared, rig.Setup{PoolsOf: one, Config: &rig.Config{Domain: "apart-" + one.PoolName("model"), Pools: config.Pools}})
+	apart := rig.New(t, shared, rig.Setup{PoolsOf: one,
+		Config: &rig.Config{Domain: "apart-" + one.PoolName("model"), Pools: config.Pools}})
 	held := one.Hold(t, "held")
 	waiter := two.Queue(t, "model", rig.Call{}.With("waiter"))[0]
 	two.CheckRefused(t, two.Do(t, rig.Call{}), "model", rig.Rejected)

@@ -29,8 +29,8 @@ func fair(t *testing.T, workers int, pool rig.Pool) *rig.Env {
 	return env
 }
 
-// Streams of 2 s against requests of 125 ms, each tenant with a backlog. First come, first served and round robin would give
-// the long ones nearly all permits.
+// Streams of 2 s against requests of 125 ms, each tenant with a backlog. First come, first served and round robin would
+// give the long ones nearly all permits.
 func TestTenantsOfUnequalStreamsHoldTheirShares(t *testing.T) {
 	const long, short = 2 * time.Second, 125 * time.Millisecond
 	for name, c := range map[string]struct {
@@ -60,8 +60,9 @@ func TestTenantsOfUnequalStreamsHoldTheirShares(t *testing.T) {
 	}
 }
 
-// checkShares checks what part of the permits each tenant held. Between two requests a permit is on its way, which on a loaded
-// machine takes the tenant of short requests some time that the upstream does not see; so the parts are of what it did see.
+// checkShares checks what part of the permits each tenant held. Between two requests the upstream does not see a permit
+// in use, and on a busy machine that costs the tenant of short requests most. So the parts are of what the upstream
+// saw.
 func checkShares(t *testing.T, env *rig.Env, limit int, want map[string]float64, from, to time.Time) {
 	t.Helper()
 	got, sum := map[string]float64{}, 0.0
@@ -121,8 +122,8 @@ func floods(i int) rig.Call {
 	return rig.Call{Tenant: "greedy", Script: rig.Script{Delay: floodService/2 + floodService*time.Duration(i%11)/10}}
 }
 
-// smallTenant sends one request after another and checks that each passes by the flood that waits: the pool's least loaded
-// tenant gets the next permit. What the flood starts meanwhile was granted before the request had come.
+// smallTenant sends one request after another and checks that none of them waits behind the flood: the next permit goes
+// to the tenant with the least load. The few of the flood that still start before it were granted before it came.
 func smallTenant(t *testing.T, env *rig.Env, limit, requests int) {
 	t.Helper()
 	var waits []time.Duration
@@ -171,8 +172,8 @@ func TestCase_O07_FloodThatFitsTheQueueDelaysNobodyElse(t *testing.T) {
 	env.DrainCheck(t, "model", limit)
 }
 
-// checkInUse checks that permits were in use while others waited. Between two requests a permit is on its way, on a busy
-// machine for long.
+// checkInUse checks that permits were in use while others waited. Half of them is enough: on a busy machine it takes
+// long until a permit's next request arrives at the upstream.
 func checkInUse(t *testing.T, average float64, limit int) {
 	t.Helper()
 	if average < 0.5*float64(limit) {
@@ -180,7 +181,7 @@ func checkInUse(t *testing.T, average float64, limit int) {
 	}
 }
 
-// A tenant alone gets half of the queue's places, and as others come they find theirs.
+// A tenant alone gets half of the queue's places. The other half is left for the tenants that come.
 func TestCase_O07_FloodThatOverflowsTheQueueFillsItsShareOfIt(t *testing.T) {
 	t.Parallel()
 	const limit, queue, clients, requests = 4, 40, 60, 12
@@ -239,7 +240,8 @@ func (o *fairOrder) grant(tenant string) error {
 			continue
 		}
 		if o.less(other, tenant) {
-			return fmt.Errorf("%s was granted with %d running, %s waits with %d", tenant, o.running[tenant], other, o.running[other])
+			return fmt.Errorf("%s was granted with %d running, %s waits with %d", tenant, o.running[tenant], other,
+				o.running[other])
 		}
 		if by := [2]string{other, tenant}; o.running[other] == 0 {
 			if o.overtaken[by]++; o.overtaken[by] > 1 {
@@ -254,7 +256,8 @@ func (o *fairOrder) grant(tenant string) error {
 }
 
 func TestFairOrderFindsWhatIsWrong(t *testing.T) {
-	o := fairOrder{running: map[string]int{"a": 2, "b": 1, "c": 1}, waiting: map[string]int{"a": 1, "b": 1}, overtaken: map[[2]string]int{}}
+	o := fairOrder{running: map[string]int{"a": 2, "b": 1, "c": 1}, waiting: map[string]int{"a": 1, "b": 1},
+		overtaken: map[[2]string]int{}}
 	if o.grant("a") == nil {
 		t.Error("a grant to the tenant with more is not found")
 	}
@@ -271,14 +274,15 @@ func TestFairOrderFindsWhatIsWrong(t *testing.T) {
 	}
 }
 
-// One release after another, each of which must go to the waiting tenant with the least running for its weight, inside a
-// tenant to the oldest. The waiters are spread over all workers.
+// One release after another, each of which must go to the waiting tenant with the least running for its weight, inside
+// a tenant to the oldest. The waiters are spread over all workers.
 func TestEachReleaseGoesToTheTenantWithTheLeastForItsWeight(t *testing.T) {
 	for _, limit := range []int{1, 3} {
 		t.Run(fmt.Sprintf("limit %d", limit), func(t *testing.T) {
 			weights := map[string]int{"heavy": 2}
 			env := fair(t, 4, fairPool(int64(limit), 60, longWait, weights))
-			o := fairOrder{weights: weights, running: map[string]int{}, waiting: map[string]int{}, overtaken: map[[2]string]int{}}
+			o := fairOrder{weights: weights, running: map[string]int{}, waiting: map[string]int{},
+				overtaken: map[[2]string]int{}}
 			var calls []*rig.Pending
 			var running []string
 			send := func(tenant string) rig.Call {
@@ -290,7 +294,8 @@ func TestEachReleaseGoesToTheTenantWithTheLeastForItsWeight(t *testing.T) {
 				calls, running = append(calls, env.Run(t, c)), append(running, c.ID)
 				o.running["greedy"]++
 			}
-			for _, tenant := range []string{"greedy", "greedy", "greedy", "greedy", "heavy", "small", "heavy", "greedy", "heavy", "small", "late", "heavy", "late"} {
+			for _, tenant := range []string{"greedy", "greedy", "greedy", "greedy", "heavy", "small", "heavy", "greedy",
+				"heavy", "small", "late", "heavy", "late"} {
 				calls = append(calls, env.Queue(t, "model", send(tenant))...)
 				o.waiting[tenant]++
 			}

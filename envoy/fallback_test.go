@@ -94,7 +94,8 @@ func TestCase_O24_FallbackCountsOnItsOwnModel(t *testing.T) {
 	}
 }
 
-// A cluster of clusters is one cluster to Envoy's filters: its tries count under its name, whichever member serves them.
+// A cluster of clusters is one cluster to Envoy's filters: its tries count under its name, whichever member serves
+// them.
 func TestAggregateClusterIsOneModel(t *testing.T) {
 	one, two := rig.NewUpstream(t), rig.NewUpstream(t)
 	s := stagedSetup(tenantPool(2, 0), attemptPool(1, 0))

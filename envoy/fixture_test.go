@@ -54,8 +54,8 @@ func leaveStream(t *testing.T, p *rig.Pending, how rig.Leave) {
 // grain is how much the clocks and timers of Envoy and of the test may disagree.
 const grain = 5 * time.Millisecond
 
-// lateness is what a busy machine may add to a wait. The filter itself adds one tick (10 ms): the tests of the filter, which
-// have a virtual clock, hold it to that.
+// lateness is what a busy machine may add to a wait. The filter itself adds one tick (10 ms): the tests of the filter,
+// which have a virtual clock, hold it to that.
 const lateness = 5 * time.Second
 
 // checkTook checks that a reply came no sooner than it should, and not much later.
@@ -66,9 +66,10 @@ func checkTook(t *testing.T, r *rig.Reply, want time.Duration) {
 	}
 }
 
-// withEnoughTime runs a scenario whose steps have to be done within a given time, and which returns false if they were not.
-// Then it runs again with three times as long. An idle machine loses no time so, and a busy one gets enough.
-func withEnoughTime(t *testing.T, within time.Duration, scenario func(t *testing.T, within time.Duration) (inTime bool)) {
+// withEnoughTime runs a scenario whose steps have to be done within a given time. The scenario returns false if they
+// were not; then it runs again with three times as long. So an idle machine loses no time, and a busy one gets enough.
+func withEnoughTime(t *testing.T, within time.Duration,
+	scenario func(t *testing.T, within time.Duration) (inTime bool)) {
 	t.Helper()
 	for range 4 {
 		if scenario(t, within) {

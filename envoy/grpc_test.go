@@ -31,8 +31,10 @@ var grpcOK = map[string]string{"grpc-status": "0"}
 // checkGRPCRefused checks that a reply is a refusal as gRPC has it: trailers only.
 func checkGRPCRefused(t *testing.T, env *rig.Env, r *rig.Reply, status, reason string) {
 	t.Helper()
-	if r.Status != http.StatusOK || r.Err != nil || r.Header.Get("grpc-status") != status || r.Header.Get("grpc-message") == "" || len(r.Body) != 0 || r.Reason() != reason {
-		t.Errorf("got %s, grpc-status %q, grpc-message %q, a body of %d bytes; want grpc-status %s and %s", r, r.Header.Get("grpc-status"),
+	if r.Status != http.StatusOK || r.Err != nil || r.Header.Get("grpc-status") != status ||
+		r.Header.Get("grpc-message") == "" || len(r.Body) != 0 || r.Reason() != reason {
+		t.Errorf("got %s, grpc-status %q, grpc-message %q, a body of %d bytes; want grpc-status %s and %s", r,
+			r.Header.Get("grpc-status"),
 			r.Header.Get("grpc-message"), len(r.Body), status, reason)
 	}
 	if !strings.HasPrefix(r.Header.Get("content-type"), "application/grpc") {
@@ -125,8 +127,10 @@ func TestGRPCStreamsInBothDirections(t *testing.T) {
 func TestRefusedGRPCRequestGetsAGRPCStatus(t *testing.T) {
 	env := governed(t, 2, modelPool(1, 0, ""))
 	held := env.Hold(t, "held")
-	r := env.H2(t).Do(rig.Call{Header: []rig.Field{{Name: "content-type", Value: "application/grpc"}, {Name: "te", Value: "trailers"}}})
-	if r.Status != http.StatusOK || r.Header.Get("grpc-status") != "8" || r.Header.Get("content-type") != "application/grpc" {
+	r := env.H2(t).Do(rig.Call{Header: []rig.Field{{Name: "content-type", Value: "application/grpc"},
+		{Name: "te", Value: "trailers"}}})
+	if r.Status != http.StatusOK || r.Header.Get("grpc-status") != "8" ||
+		r.Header.Get("content-type") != "application/grpc" {
 		t.Errorf("got %s, grpc-status %q, content-type %q, want 200, 8 (RESOURCE_EXHAUSTED), application/grpc",
 			r, r.Header.Get("grpc-status"), r.Header.Get("content-type"))
 	}

@@ -9,7 +9,8 @@ import (
 
 func TestHeadroomAfterAProvidersPushback(t *testing.T) {
 	const window = 1500 * time.Millisecond
-	env := protected(t, rig.Setup{}, nil, protectedPool(2, 1, rig.Object{"headroom": rig.Object{"window": window.String()}}))
+	env := protected(t, rig.Setup{}, nil, protectedPool(2, 1,
+		rig.Object{"headroom": rig.Object{"window": window.String()}}))
 	held := env.Hold(t, "held")
 	if r := env.Do(t, rig.Call{Script: rig.Script{ID: "pushback", Status: 429}}); r.Status != 429 || r.Reason() != "" {
 		t.Fatalf("got %s, want the upstream's 429", r)

@@ -38,8 +38,8 @@ func TestCase_O24_HedgingTakesAPermitForEachTry(t *testing.T) {
 	env.DrainCheck(t, "model", 2, rig.Call{Path: "/plain" + rig.Path})
 }
 
-// With hedging a refused second try ends the whole request, also the first one that still runs: Envoy takes it for the
-// answer.
+// With hedging, Envoy takes the refusal of the second try for the answer. So it ends the whole request, and the first
+// try too, which still runs.
 func TestRefusedHedgeEndsTheRequestAndLeavesZero(t *testing.T) {
 	s := stagedSetup(tenantPool(1, 0), attemptPool(1, 0))
 	s.Routes = func(up string) []rig.Object { return []rig.Object{hedged(up, "0.15s")} }

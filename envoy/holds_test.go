@@ -33,8 +33,8 @@ func protectedPool(limit, queue int, protections rig.Object) rig.Object {
 	return p
 }
 
-// holdLateness is how late a permit may come back after its hold: the grain of holds, a tick, and its way. A busy machine
-// takes longer now and then, but not every time.
+// holdLateness is how late the next request may start after a hold: holds end in steps, a tick comes later, and the
+// request needs its time to the upstream. A busy machine takes longer now and then, but not every time.
 const holdLateness = 400 * time.Millisecond
 
 // A holdCase is how a request ends, how long its permit is on hold then, and what the end counts as.
@@ -86,20 +86,23 @@ func holdCases() map[string]holdCase {
 		"a stream with trailers": {answered(rig.Script{Chunks: 1, Trailers: header("x-end", "1")}), success, whole},
 		"404":                    {answered(rig.Script{Status: 404}), success, whole},
 		"a bare 403":             {answered(rig.Script{Status: 403}), success, whole},
-		"403 of a rate limit":    {answered(rig.Script{Status: 403, Headers: header("x-ratelimit-remaining", "0")}), success + failure, failed},
-		"503":                    {answered(rig.Script{Status: 503}), success + failure, failed},
-		"429":                    {answered(rig.Script{Status: 429}), success + failure, pushback},
-		"429 with retry-after":   {answered(rig.Script{Status: 429, Headers: header("retry-after", "2")}), success + 2*time.Second, pushback},
-		"a cut before headers":   {answered(rig.Script{Cut: true}), success + failure, cutByProvider},
-		"a cut in mid-stream":    {answered(rig.Script{Chunks: 2, Reset: true}), success + failure, cutByProvider},
-		"a client that leaves":   {abandoned(false), success + cancel, cut},
-		"... in mid-stream":      {abandoned(true), success + cancel, cut},
+		"403 of a rate limit": {answered(rig.Script{Status: 403, Headers: header("x-ratelimit-remaining", "0")}),
+			success + failure, failed},
+		"503": {answered(rig.Script{Status: 503}), success + failure, failed},
+		"429": {answered(rig.Script{Status: 429}), success + failure, pushback},
+		"429 with retry-after": {answered(rig.Script{Status: 429, Headers: header("retry-after", "2")}),
+			success + 2*time.Second, pushback},
+		"a cut before headers": {answered(rig.Script{Cut: true}), success + failure, cutByProvider},
+		"a cut in mid-stream":  {answered(rig.Script{Chunks: 2, Reset: true}), success + failure, cutByProvider},
+		"a client that leaves": {abandoned(false), success + cancel, cut},
+		"... in mid-stream":    {abandoned(true), success + cancel, cut},
 	}
 }
 
 // The next request starts at the upstream when the hold of the one before is over, and the gauge falls by itself.
 func TestHoldsKeepPermitsOutOfUse(t *testing.T) {
-	env := protected(t, rig.Setup{}, nil, protectedPool(1, 1, rig.Object{"hold": rig.Object{"success": "150ms", "cancel": "300ms", "failure": "500ms"}}))
+	env := protected(t, rig.Setup{}, nil, protectedPool(1, 1,
+		rig.Object{"hold": rig.Object{"success": "150ms", "cancel": "300ms", "failure": "500ms"}}))
 	for name, c := range holdCases() {
 		t.Run(name, func(t *testing.T) {
 			gap := time.Duration(0)
@@ -144,7 +147,8 @@ func holdOnce(t *testing.T, env *rig.Env, c holdCase) time.Duration {
 	return next.Start.Sub(ended)
 }
 
-// What never came to the upstream, or was answered in its place, holds nothing and is no failure of it.
+// A request that never came to the upstream, or that another one answered, leaves no hold and is no failure of the
+// upstream.
 func TestAnswersOfOthersHoldNothing(t *testing.T) {
 	deadPort, err := rig.FreePort()
 	if err != nil {
@@ -161,12 +165,14 @@ func TestAnswersOfOthersHoldNothing(t *testing.T) {
 				return rig.Object{"match": rig.Object{"prefix": path}, "direct_response": rig.Object{"status": status}}
 			}
 			moved := rig.Object{"match": rig.Object{"prefix": "/moved"}, "redirect": rig.Object{"host_redirect": "elsewhere"}}
-			return []rig.Object{rig.Route("/v1", up), rig.Route("/empty", "others-empty"), rig.Route("/tripped", "others-tripped"),
-				rig.Route("/dead", "others-dead"), direct("/ok", 200), direct("/forbidden", 403), direct("/busy", 429), direct("/broken", 503), moved}
+			return []rig.Object{rig.Route("/v1", up), rig.Route("/empty", "others-empty"), rig.Route("/dead", "others-dead"),
+				rig.Route("/tripped", "others-tripped"), direct("/ok", 200), direct("/forbidden", 403),
+				direct("/busy", 429), direct("/broken", 503), moved}
 		},
 	}, nil, protectedPool(1, 0, rig.Object{"hold": minute, "headroom": rig.Object{},
 		"breaker": rig.Object{"failures": 1, "open": "1m", "penalty": "0s"}}))
-	answers := map[string]int{"/empty": 503, "/tripped": 503, "/ok": 200, "/forbidden": 403, "/busy": 429, "/broken": 503, "/moved": 301, "/nowhere": 404}
+	answers := map[string]int{"/empty": 503, "/tripped": 503, "/ok": 200, "/forbidden": 403, "/busy": 429, "/broken": 503,
+		"/moved": 301, "/nowhere": 404}
 	for path, status := range answers {
 		for range 3 {
 			if r := env.Do(t, rig.Call{Path: path + rig.Path}); r.Status != status || r.Reason() != "" {
@@ -177,7 +183,8 @@ func TestAnswersOfOthersHoldNothing(t *testing.T) {
 	if r := env.Do(t, failing); r.Status != http.StatusForbidden || r.Reason() != "" {
 		t.Errorf("a filter's 403: got %s", r)
 	}
-	env.CheckCounts(t, "model", rig.Counts{"on_hold": 0, "inflight": 0, "provider_429": 0, "provider_failure": 0, "rejected_breaker": 0, "completed": 0, "aborted": 25})
+	env.CheckCounts(t, "model", rig.Counts{"on_hold": 0, "inflight": 0, "provider_429": 0, "provider_failure": 0,
+		"rejected_breaker": 0, "completed": 0, "aborted": 25})
 	if r := env.Do(t, rig.Call{Path: "/dead" + rig.Path}); r.Status != http.StatusServiceUnavailable || r.Reason() != "" {
 		t.Errorf("a dead upstream: got %s", r)
 	}
@@ -186,10 +193,11 @@ func TestAnswersOfOthersHoldNothing(t *testing.T) {
 	env.CheckAlive(t)
 }
 
-// An upgraded connection has its permit to its end, which is a clean one whoever closes it; then the hold begins.
+// An upgraded connection has its permit to its end. Whoever closes it, the end is a success, and its hold begins then.
 func TestUpgradeEndsInASuccessHold(t *testing.T) {
 	env := protected(t, rig.Setup{Manager: websocket}, nil,
-		protectedPool(1, 0, rig.Object{"hold": rig.Object{"success": "2s", "cancel": "1m", "failure": "1m"}, "breaker": rig.Object{"failures": 1, "penalty": "0s"}}))
+		protectedPool(1, 0, rig.Object{"hold": rig.Object{"success": "2s", "cancel": "1m", "failure": "1m"},
+			"breaker": rig.Object{"failures": 1, "penalty": "0s"}}))
 	conn := upgrade(t, env, "socket")
 	env.CheckRefused(t, env.Do(t, rig.Call{}), "model", rig.Rejected)
 	conn.Leave(rig.LeaveRST)

@@ -43,7 +43,8 @@ func TestCase_O19_HeaderSentTwiceIsRefused(t *testing.T) {
 	env.DrainCheck(t, "tenant", 1, rig.Call{Tenant: "a"})
 }
 
-// Envoy joins two grpc-timeouts to one value before any filter sees them: not ambiguous but malformed, so ignored and counted.
+// Envoy joins two grpc-timeouts to one value before any filter sees them. That value is malformed, so it is ignored and
+// counted.
 func TestCase_O19_TwoGRPCTimeoutsAreOneMalformedDeadline(t *testing.T) {
 	env := governed(t, 2, tenantPool(1, 0))
 	before := env.FilterCounts(t)["bad_deadline"]
@@ -59,7 +60,8 @@ func TestCase_O19_OneHeaderIsOneValue(t *testing.T) {
 	env := governed(t, 2, tenantPool(1, 0))
 	held := env.Hold(t, "held", rig.Call{Tenant: "a"})
 	for _, value := range []string{"a", "a\t", "  a "} {
-		env.CheckRefused(t, env.Do(t, rig.Call{Header: []rig.Field{{Name: "x-tenant", Value: value}}}), "tenant", rig.Rejected)
+		env.CheckRefused(t, env.Do(t, rig.Call{Header: []rig.Field{{Name: "x-tenant", Value: value}}}), "tenant",
+			rig.Rejected)
 	}
 	for _, value := range []string{"a,b", "A", "b"} {
 		call := rig.Call{Tenant: value}.With("as-" + value)
@@ -78,7 +80,8 @@ func TestRequestsWithoutIdentityShareOneKey(t *testing.T) {
 	env := governed(t, 2, tenantPool(1, 0), modelPool(1, 0, ""))
 	held := env.Hold(t, "held", rig.Call{NoModel: true})
 	env.CheckRefused(t, env.Do(t, rig.Call{NoModel: true}), "tenant", rig.Rejected)
-	env.CheckRefused(t, env.Do(t, rig.Call{NoModel: true, Header: []rig.Field{{Name: "x-tenant", Value: ""}}}), "tenant", rig.Rejected)
+	env.CheckRefused(t, env.Do(t, rig.Call{NoModel: true, Header: []rig.Field{{Name: "x-tenant", Value: ""}}}), "tenant",
+		rig.Rejected)
 	env.CheckRefused(t, env.Do(t, rig.Call{NoModel: true, Tenant: "acme"}), "model", rig.Rejected)
 	mustBeOK(t, "another tenant and model", env.Do(t, rig.Call{Tenant: "acme"}))
 	env.Up.Open("held")

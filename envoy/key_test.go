@@ -32,12 +32,14 @@ func TestKeysHaveTheirOwnLimits(t *testing.T) {
 // Beyond max_keys all share the key `other`, so more tenants get no more permits.
 func TestKeysBeyondMaxKeysShareOne(t *testing.T) {
 	const maxKeys, tenants = 3, 10
-	env := rig.New(t, rig.Shared(t, 2), rig.Setup{Config: &rig.Config{Pools: []rig.Pool{tenantPool(1, 0)}, More: rig.Object{"max_keys": maxKeys}}})
+	env := rig.New(t, rig.Shared(t, 2), rig.Setup{Config: &rig.Config{Pools: []rig.Pool{tenantPool(1, 0)},
+		More: rig.Object{"max_keys": maxKeys}}})
 	for round := range 2 { // the second round needs the keys of the first, idle by then
 		gate := fmt.Sprint("round-", round)
 		var calls []*rig.Pending
 		for i := range tenants {
-			calls = append(calls, env.Send(t, rig.Call{Tenant: fmt.Sprintf("t%d-%d", round, i), Script: rig.Script{HeaderGate: gate}}))
+			calls = append(calls, env.Send(t, rig.Call{Tenant: fmt.Sprintf("t%d-%d", round, i),
+				Script: rig.Script{HeaderGate: gate}}))
 		}
 		rig.Await(t, "all but those of max_keys and of `other` are refused", func() bool {
 			return rig.CountDone(calls) == tenants-maxKeys-1 && env.Up.Running() == maxKeys+1

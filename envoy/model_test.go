@@ -9,14 +9,16 @@ import (
 
 // modelOf makes a configuration's model come from these sources, in the place of a header.
 func modelOf(sources ...rig.Object) rig.Object {
-	return rig.Object{"identity": rig.Object{"tenant": []rig.Object{{"header": "x-tenant", "trusted": true}}, "model": sources}}
+	return rig.Object{"identity": rig.Object{"tenant": []rig.Object{{"header": "x-tenant", "trusted": true}},
+		"model": sources}}
 }
 
 // modelFrom is an Env whose model comes from one source, with a second cluster that has no endpoint.
 func modelFrom(t *testing.T, source rig.Object) *rig.Env {
 	t.Helper()
 	return rig.New(t, rig.Shared(t, 2), rig.Setup{
-		Config:   &rig.Config{Pools: []rig.Pool{modelPool(1, 0, "")}, More: rig.Object{"identity": rig.Object{"model": []rig.Object{source}}}},
+		Config: &rig.Config{Pools: []rig.Pool{modelPool(1, 0, "")},
+			More: rig.Object{"identity": rig.Object{"model": []rig.Object{source}}}},
 		Routes:   func(up string) []rig.Object { return []rig.Object{rig.Route("/dead", "dead"), rig.Route("/", up)} },
 		Clusters: []rig.Object{rig.Cluster("dead", 0)},
 	})
@@ -59,8 +61,10 @@ func TestModelFromThePath(t *testing.T) {
 func TestCase_O20_SpellingsOfTheModelInThePathAreOneModel(t *testing.T) {
 	env := modelFrom(t, rig.Object{"path": "/deployments/{model}/"})
 	held := env.Hold(t, "held", rig.Call{Path: "/deployments/gpt-4o/chat/completions"})
-	for _, path := range []string{"/deployments/gpt-4o/chat/completions", "/deployments//gpt-4o/chat/completions", "/deployments/gpt%2D4o/chat/completions",
-		"/x/../deployments/gpt-4o/chat/completions", "/deployments/./gpt-4o/chat/completions", "/deployments/gpt-4o/chat%2Fcompletions", "/Deployments/gpt-4o/Chat/Completions"} {
+	for _, path := range []string{"/deployments/gpt-4o/chat/completions", "/deployments//gpt-4o/chat/completions",
+		"/deployments/gpt%2D4o/chat/completions", "/x/../deployments/gpt-4o/chat/completions",
+		"/deployments/./gpt-4o/chat/completions", "/deployments/gpt-4o/chat%2Fcompletions",
+		"/Deployments/gpt-4o/Chat/Completions"} {
 		if r := env.Do(t, rig.Call{Path: path}.With(path)); r.Status != http.StatusTooManyRequests || env.Up.Saw(path) {
 			t.Errorf("%s: got %s, want 429 while the model is full", path, r)
 		}
@@ -73,7 +77,8 @@ func TestCase_O20_SpellingsOfTheModelInThePathAreOneModel(t *testing.T) {
 }
 
 func TestModelSourcesInTheirOrder(t *testing.T) {
-	more := modelOf(rig.Object{"header": "x-model"}, rig.Object{"json_body": "model"}, rig.Object{"path": "/deployments/{model}/"}, rig.Object{"value": "last"})
+	more := modelOf(rig.Object{"header": "x-model"}, rig.Object{"json_body": "model"},
+		rig.Object{"path": "/deployments/{model}/"}, rig.Object{"value": "last"})
 	more["identity"].(rig.Object)["aliases"] = rig.Object{"a-2024": "a", "a-2025": "a"}
 	env := rig.New(t, rig.Shared(t, 2), rig.Setup{Config: &rig.Config{Pools: []rig.Pool{modelPool(1, 0, "")}, More: more}})
 	header := func(name string) rig.Call { return rig.Call{Model: name} }
@@ -100,16 +105,19 @@ func TestModelSourcesInTheirOrder(t *testing.T) {
 }
 
 // jsonToMetadata is Envoy's own way to a model in the body; it needs no flag of the wasm filter.
-var jsonToMetadata = rig.Filter("envoy.filters.http.json_to_metadata", "envoy.extensions.filters.http.json_to_metadata.v3.JsonToMetadata", rig.Object{
-	"request_rules": rig.Object{"rules": []rig.Object{{"selectors": []rig.Object{{"key": "model"}},
-		"on_present": rig.Object{"metadata_namespace": "body", "key": "model"}}}},
-})
+var jsonToMetadata = rig.Filter("envoy.filters.http.json_to_metadata",
+	"envoy.extensions.filters.http.json_to_metadata.v3.JsonToMetadata", rig.Object{
+		"request_rules": rig.Object{"rules": []rig.Object{{"selectors": []rig.Object{{"key": "model"}},
+			"on_present": rig.Object{"metadata_namespace": "body", "key": "model"}}}},
+	})
 
 func TestModelFromJSONToMetadata(t *testing.T) {
 	env := rig.New(t, rig.Shared(t, 2), rig.Setup{Before: []rig.Object{jsonToMetadata},
-		Config: &rig.Config{Pools: []rig.Pool{modelPool(1, 0, "")}, More: modelOf(rig.Object{"metadata": []string{"body", "model"}})}})
+		Config: &rig.Config{Pools: []rig.Pool{modelPool(1, 0, "")},
+			More: modelOf(rig.Object{"metadata": []string{"body", "model"}})}})
 	body := func(text string) rig.Call {
-		return rig.Call{NoModel: true, Body: []byte(text), Header: []rig.Field{{Name: "content-type", Value: "application/json"}}}
+		return rig.Call{NoModel: true, Body: []byte(text),
+			Header: []rig.Field{{Name: "content-type", Value: "application/json"}}}
 	}
 	oneKey(t, env, "model", "one model", body(`{"model":"a"}`), body(`{"messages":[],"model":"a"}`))
 	twoKeys(t, env, "two models", body(`{"model":"a"}`), body(`{"model":"b"}`))

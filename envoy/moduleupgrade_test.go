@@ -51,8 +51,8 @@ func (u *upgradeTest) mustBeFull(t *testing.T, when string) {
 	t.Helper()
 	r := u.Do(t, rig.Call{Deadline: 50 * time.Millisecond})
 	if reaped := u.Pool(t, "model")["reaped"]; reaped > 0 {
-		t.Fatalf("%s: a worker stood still for most of its lease of %v, so that others took back %d permits and tickets; this machine "+
-			"needs a longer lease", when, u.lease, reaped)
+		t.Fatalf("%s: a worker stood still for most of its lease of %v, so others took back %d permits and tickets; "+
+			"this machine needs a longer lease", when, u.lease, reaped)
 	}
 	if r.Status != 429 || r.Reason() != rig.Expired {
 		t.Errorf("%s: one more than the limit got %s", when, r)
@@ -98,7 +98,8 @@ func TestModuleUpgradeHandsPermitsOverBetweenVMs(t *testing.T) {
 	u.DrainCheck(t, "model", limit)
 }
 
-// Envoy ends what is left of the old listener with its drain, and the old VMs with it. Their permits don't wait for a lease.
+// At the end of the drain Envoy ends what is left of the old listener, and the old VMs with it. Their permits come back
+// at once, not at the end of a lease.
 func TestModuleUpgradeFreesThePermitsOfVMsThatEnd(t *testing.T) {
 	t.Parallel()
 	const limit = 1

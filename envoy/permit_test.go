@@ -7,13 +7,17 @@ import (
 	"github.com/headgate/headgate/envoy/rig"
 )
 
-// Each round takes both permits: a stream that is left half-way, and its plain twin while it runs. So one permit that is
-// not back when the upstream has seen the client leave makes the next round fail.
+// Each round needs both permits at once, right after a client has left its stream. So the round fails if that permit is
+// not back when the upstream has seen the client leave.
 func TestCase_O01_LeavingClientGivesItsPermitBackAtOnce(t *testing.T) {
 	const rounds = 25
 	leaves := map[string]func(t *testing.T, env *rig.Env, id string){
-		"RST in mid-stream": func(t *testing.T, env *rig.Env, id string) { leaveStream(t, env.Send(t, streaming(id)), rig.LeaveRST) },
-		"FIN in mid-stream": func(t *testing.T, env *rig.Env, id string) { leaveStream(t, env.Send(t, streaming(id)), rig.LeaveFIN) },
+		"RST in mid-stream": func(t *testing.T, env *rig.Env, id string) {
+			leaveStream(t, env.Send(t, streaming(id)), rig.LeaveRST)
+		},
+		"FIN in mid-stream": func(t *testing.T, env *rig.Env, id string) {
+			leaveStream(t, env.Send(t, streaming(id)), rig.LeaveFIN)
+		},
 		"h2 RST_STREAM": func(t *testing.T, env *rig.Env, id string) {
 			leaveStream(t, env.H2(t).Send(streaming(id)), rig.LeaveRST)
 		},

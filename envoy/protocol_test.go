@@ -20,7 +20,8 @@ func TestHTTP2OnBothSides(t *testing.T) {
 	env := overHTTP2(t, stagedSetup(tenantPool(5, 0), attemptPool(2, 1)))
 	h2 := env.H2(t)
 	call := func(id string, s rig.Script) rig.Call { s.ID = id; return rig.Call{Tenant: "a", Script: s} }
-	held := []*rig.Pending{h2.Send(call("0", rig.Script{HeaderGate: "0"})), h2.Send(call("1", rig.Script{Chunks: 2, Gate: "1"}))}
+	held := []*rig.Pending{h2.Send(call("0", rig.Script{HeaderGate: "0"})),
+		h2.Send(call("1", rig.Script{Chunks: 2, Gate: "1"}))}
 	env.AwaitGauge(t, "model", "inflight", 2)
 	waiter := h2.Send(call("waiter", rig.Script{}))
 	env.AwaitGauge(t, "model", "queued", 1)
@@ -61,7 +62,8 @@ func TestUpgradedConnectionKeepsItsPermitToItsEnd(t *testing.T) {
 	two := stagedSetup(tenantPool(1, 1), attemptPool(1, 1))
 	two.Manager = websocket
 	for name, s := range map[string]rig.Setup{
-		"one stage":  {Config: &rig.Config{Pools: []rig.Pool{tenantPool(1, 1), modelPool(1, 1, longWait)}}, Manager: websocket},
+		"one stage": {Config: &rig.Config{Pools: []rig.Pool{tenantPool(1, 1), modelPool(1, 1, longWait)}},
+			Manager: websocket},
 		"two stages": two,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -128,7 +130,8 @@ func TestRefusedHEADKeepsTheConnection(t *testing.T) {
 	held := env.Hold(t, "held")
 	conn := env.Dial(t)
 	for range 5 {
-		if r := conn.Do(rig.Call{Method: "HEAD"}); r.Status != http.StatusTooManyRequests || r.Reason() != rig.Rejected || len(r.Body) != 0 || r.Err != nil {
+		if r := conn.Do(rig.Call{Method: "HEAD"}); r.Status != http.StatusTooManyRequests || r.Reason() != rig.Rejected ||
+			len(r.Body) != 0 || r.Err != nil {
 			t.Fatalf("HEAD: got %s, want 429 without a body", r)
 		}
 		env.CheckRefused(t, conn.Do(rig.Call{}), "model", rig.Rejected)

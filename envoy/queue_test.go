@@ -11,7 +11,7 @@ import (
 	"github.com/headgate/headgate/envoy/rig"
 )
 
-// secretModel is a model's name that must not show up where keys may not.
+// secretModel is a model's name. It must not show up in replies, as no pool's key may.
 const secretModel = "gpt-secret-7"
 
 func TestTenRequestsAtLimitTwoQueueThree(t *testing.T) {
@@ -20,11 +20,13 @@ func TestTenRequestsAtLimitTwoQueueThree(t *testing.T) {
 			env := governed(t, workers, modelPool(2, 3, longWait))
 			tenInOrder(t, env)
 			env.AwaitDrained(t, "model")
-			env.CheckCounts(t, "model", rig.Counts{"evaluated": 10, "admitted": 5, "admitted_after_wait": 3, "rejected_queue_full": 5})
+			env.CheckCounts(t, "model", rig.Counts{"evaluated": 10, "admitted": 5, "admitted_after_wait": 3,
+				"rejected_queue_full": 5})
 			env.Up.Forget()
 			tenAtOnce(t, env)
 			env.AwaitDrained(t, "model")
-			env.CheckCounts(t, "model", rig.Counts{"evaluated": 20, "admitted": 10, "admitted_after_wait": 6, "rejected_queue_full": 10})
+			env.CheckCounts(t, "model", rig.Counts{"evaluated": 20, "admitted": 10, "admitted_after_wait": 6,
+				"rejected_queue_full": 10})
 			env.DrainCheck(t, "model", 2)
 		})
 	}
@@ -112,8 +114,8 @@ func TestCase_O04_ExpiredWaitersTakeNoPermit(t *testing.T) {
 	env.DrainCheck(t, "model", 1)
 }
 
-// Pairs of a holder and a waiter whose permit comes from 60 ms before to 60 ms after its wait is over, each on a key of its
-// own. Where all of a round end the same way, because the machine is busy, the next one spreads them more.
+// Pairs of a holder and a waiter whose permit comes from 60 ms before to 60 ms after its wait is over, each on a key of
+// its own. Where all of a round end the same way, because the machine is busy, the next one spreads them more.
 func TestCase_O04_ReleaseMeetsExpiry(t *testing.T) {
 	const pairs, rounds, wait = 40, 5, 300 * time.Millisecond
 	env := governed(t, 2, modelPool(1, 1, "300ms"))
@@ -144,7 +146,8 @@ func TestCase_O04_ReleaseMeetsExpiry(t *testing.T) {
 	}
 	env.AwaitDrained(t, "model")
 	env.CheckIdentity(t, "model")
-	if c := env.Pool(t, "model"); c["admitted_after_wait"] != int64(admitted) || c["expired_max_wait"] != int64(pairs*rounds-admitted) {
+	if c := env.Pool(t, "model"); c["admitted_after_wait"] != int64(admitted) ||
+		c["expired_max_wait"] != int64(pairs*rounds-admitted) {
 		t.Errorf("admitted after a wait %d and expired %d, the clients saw %d and %d",
 			c["admitted_after_wait"], c["expired_max_wait"], admitted, pairs*rounds-admitted)
 	}
@@ -191,6 +194,7 @@ func TestCase_O05_CancelledWaitersLeaveTheQueue(t *testing.T) {
 			t.Fatalf("the waiter %s, whose client had left, reached the upstream", id)
 		}
 	}
-	env.CheckCounts(t, "model", rig.Counts{"cancelled_waiting": waiters, "admitted_after_wait": waiters, "rejected_queue_full": 0})
+	env.CheckCounts(t, "model", rig.Counts{"cancelled_waiting": waiters, "admitted_after_wait": waiters,
+		"rejected_queue_full": 0})
 	env.DrainCheck(t, "model", 1)
 }

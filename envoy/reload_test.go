@@ -13,8 +13,8 @@ import (
 	"github.com/headgate/headgate/envoy/rig"
 )
 
-// A load is clients that send one request after another, each on a connection of its own: an updated listener closes those
-// of the one before.
+// A load is clients that send one request after another, each on a connection of its own: an updated listener closes
+// those of the one before.
 type load struct {
 	env     *rig.Env
 	done    []atomic.Int64 // requests by client
@@ -48,7 +48,8 @@ func (l *load) await(t *testing.T, more int64) {
 		want[i] = l.done[i].Load() + more
 	}
 	for i := range want {
-		rig.Await(t, fmt.Sprintf("client %d has had %d more replies", i, more), func() bool { return l.done[i].Load() >= want[i] })
+		rig.Await(t, fmt.Sprintf("client %d has had %d more replies", i, more),
+			func() bool { return l.done[i].Load() >= want[i] })
 	}
 }
 
@@ -117,8 +118,8 @@ func TestCase_O12_ConfigurationChangesKeepTheCounts(t *testing.T) {
 	env.DrainCheck(t, "model", limit)
 }
 
-// Nobody is refused and no waiter is lost, whatever the limit goes through, and once the requests of the last configuration
-// are gone exactly as many run as the new one lets.
+// However the limit changes, nobody is refused and no waiter is lost. Once the requests of the last configuration are
+// gone, exactly as many run as the new limit says.
 func TestCase_O12_LimitFollowsUpdatesUnderLoad(t *testing.T) {
 	pool := modelPool(3, 60, longWait)
 	env := governed(t, 2, pool)
@@ -134,7 +135,8 @@ func TestCase_O12_LimitFollowsUpdatesUnderLoad(t *testing.T) {
 		}
 	}
 	l.stop()
-	env.CheckCounts(t, "model", rig.Counts{"rejected_queue_full": 0, "cancelled_waiting": 0, "expired_max_wait": 0, "store_error": 0, "reaped": 0})
+	env.CheckCounts(t, "model", rig.Counts{"rejected_queue_full": 0, "cancelled_waiting": 0, "expired_max_wait": 0,
+		"store_error": 0, "reaped": 0})
 	env.Up.ResetPeak()
 	env.DrainCheck(t, "model", 3)
 }
@@ -156,7 +158,8 @@ func TestCase_O12_FiftyUpdatesInARow(t *testing.T) {
 		mustUpdate(t, env, pool)
 		mustUpdate(t, env, pool, tenantPool(int64(50+i), 0))
 		mustUpdate(t, env, lower)
-		if err := env.Update(t, rig.Config{Pools: []rig.Pool{tenantPool(9, 0), broken}}); !errors.Is(err, rig.ErrUpdateRejected) {
+		err := env.Update(t, rig.Config{Pools: []rig.Pool{tenantPool(9, 0), broken}})
+		if !errors.Is(err, rig.ErrUpdateRejected) {
 			t.Fatalf("max_wait \"soon\": %v, want %v", err, rig.ErrUpdateRejected)
 		}
 		mustUpdate(t, env, last, tenantPool(int64(90+i), 0))
@@ -178,8 +181,8 @@ func TestCase_O12_FiftyUpdatesInARow(t *testing.T) {
 	env.DrainCheck(t, "model", limit)
 }
 
-// Envoy has the root context of an earlier configuration go on without telling the module, so the limit of that one comes
-// back with its next request. Configuration after configuration the waiters stay in line.
+// Envoy can go back to the root context of an earlier configuration without telling the module. The limit of that
+// configuration comes back with the next request through it. The waiters keep their order through all changes.
 func TestCase_O12_BackToTheFirstConfigurationByteForByte(t *testing.T) {
 	pool := modelPool(3, 10, longWait)
 	env := governed(t, 2, pool)
@@ -244,11 +247,12 @@ func TestCase_O12_RemovedPoolComesBackWithItsCounts(t *testing.T) {
 	env.DrainCheck(t, "model", 2)
 }
 
-// What a configuration took of Envoy's memory goes with it.
+// A configuration that is replaced leaves nothing in Envoy's memory.
 func TestCase_O12_MemoryStaysFlatOverUpdates(t *testing.T) {
 	const updates = 40
 	t.Parallel()
-	env := rig.New(t, rig.Start(t, rig.Options{Workers: 2, Drain: time.Second}), rig.Setup{Config: &rig.Config{Pools: []rig.Pool{modelPool(2, 5, longWait)}}})
+	env := rig.New(t, rig.Start(t, rig.Options{Workers: 2, Drain: time.Second}),
+		rig.Setup{Config: &rig.Config{Pools: []rig.Pool{modelPool(2, 5, longWait)}}})
 	next := int64(100)
 	round := func() int64 {
 		for range updates {
@@ -286,7 +290,8 @@ func TestReloadKeepsWhatBothStagesHold(t *testing.T) {
 		env.CheckCounts(t, "model", rig.Counts{"inflight": 1})
 	}
 	env.CheckRefused(t, env.Do(t, rig.Call{Tenant: "a"}), "tenant", rig.Rejected)
-	mustUpdate(t, env, tenantPool(2, 0), attemptPool(3, 5)) // a raised limit of the attempt stage lets the waiting tries go
+	// A raised limit of the attempt stage admits the waiting tries.
+	mustUpdate(t, env, tenantPool(2, 0), attemptPool(3, 5))
 	mustBeOK(t, "the waiter", waiter.Wait())
 	mustBeOK(t, "the retried one", backing.Wait())
 	env.CheckCounts(t, "model", rig.Counts{"inflight": 1})

@@ -67,7 +67,8 @@ func TestCase_O24_RetryQueuesAgain(t *testing.T) {
 	env.Up.Open("a-other")
 	mustBeOK(t, "the other one", other.Wait())
 	mustBeOK(t, "the retried one", a.Wait())
-	env.CheckCounts(t, "model", rig.Counts{"evaluated": 4, "admitted": 3, "admitted_after_wait": 2, "rejected_queue_full": 1})
+	env.CheckCounts(t, "model", rig.Counts{"evaluated": 4, "admitted": 3, "admitted_after_wait": 2,
+		"rejected_queue_full": 1})
 	env.DrainCheck(t, "model", 1)
 	env.DrainCheck(t, "tenant", 1, rig.Call{Tenant: "a"})
 }
@@ -82,7 +83,8 @@ func TestRouteTimeoutEndsAWaitingTry(t *testing.T) {
 	}
 	env := rig.New(t, rig.Shared(t, 2), s)
 	held := env.Hold(t, "held", rig.Call{Tenant: "h"})
-	if r := env.Do(t, rig.Call{Tenant: "a", Path: "/short" + rig.Path}.With("waiter")); r.Status != http.StatusGatewayTimeout {
+	r := env.Do(t, rig.Call{Tenant: "a", Path: "/short" + rig.Path}.With("waiter"))
+	if r.Status != http.StatusGatewayTimeout {
 		t.Errorf("got %s, want Envoy's 504", r)
 	}
 	env.AwaitGauge(t, "model", "queued", 0)

@@ -73,7 +73,7 @@ func TestQueueingInTwoPoolsInTurn(t *testing.T) {
 	env.DrainCheck(t, "model", 1)
 }
 
-// A request queues in one pool at a time, so one that waits for its model does not stand before its tenant's next one.
+// A request waits in one pool at a time. So one that waits for its model does not hold up the next one of its tenant.
 func TestCase_O06_WaiterForAnotherPoolBlocksNobodyBehindIt(t *testing.T) {
 	env := governed(t, 2, tenantPool(2, 5), modelPool(1, 5, longWait))
 	held := env.Hold(t, "held", rig.Call{Tenant: "other-tenant", Model: "full"})

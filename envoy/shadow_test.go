@@ -34,8 +34,8 @@ func TestShadowCountsWhatEnforcingWouldDo(t *testing.T) {
 	for i := range all {
 		calls = append(calls, env.Hold(t, fmt.Sprint(i)))
 	}
-	env.CheckCounts(t, "model", rig.Counts{"evaluated": all, "admitted": all, "shadow_would_wait": queue, "shadow_would_reject": all - limit - queue,
-		"inflight": limit, "queued": queue, "rejected_queue_full": 0})
+	env.CheckCounts(t, "model", rig.Counts{"evaluated": all, "admitted": all, "rejected_queue_full": 0,
+		"shadow_would_wait": queue, "shadow_would_reject": all - limit - queue, "inflight": limit, "queued": queue})
 	for i, p := range calls { // each end lets the next virtual waiter in
 		env.Up.Open(fmt.Sprint(i))
 		r := p.Wait()
@@ -46,7 +46,8 @@ func TestShadowCountsWhatEnforcingWouldDo(t *testing.T) {
 			env.AwaitGauge(t, "model", gauge, n)
 		}
 	}
-	env.CheckCounts(t, "model", rig.Counts{"evaluated": all, "admitted": all, "admitted_after_wait": 0, "cancelled_waiting": 0})
+	env.CheckCounts(t, "model", rig.Counts{"evaluated": all, "admitted": all, "admitted_after_wait": 0,
+		"cancelled_waiting": 0})
 	for _, seen := range env.Up.Requests() {
 		rig.CheckNoInternals(t, seen.Header)
 	}
@@ -61,7 +62,8 @@ func TestShadowWaitsAndExpiresInItsCountsAlone(t *testing.T) {
 	held := env.Hold(t, "held")
 	expiring := env.Hold(t, "expiring", rig.Call{Deadline: 300 * time.Millisecond})
 	env.AwaitGauge(t, "model", "shadow_would_expire", 1) // its virtual wait is over; the request runs on
-	env.CheckCounts(t, "model", rig.Counts{"shadow_would_wait": 1, "queued": 0, "expired_max_wait": 0, "expired_deadline": 0})
+	env.CheckCounts(t, "model", rig.Counts{"shadow_would_wait": 1, "queued": 0, "expired_max_wait": 0,
+		"expired_deadline": 0})
 	mustBeOK(t, "one that came too late", env.Do(t, rig.Call{Header: millis("0")}))
 	env.CheckCounts(t, "model", rig.Counts{"shadow_would_expire": 2, "expired_deadline": 0})
 	leaver := env.Hold(t, "leaver")
@@ -77,11 +79,12 @@ func TestShadowWaitsAndExpiresInItsCountsAlone(t *testing.T) {
 	env.CheckIdentity(t, "model")
 }
 
-// In shadow a request is what it would be without the filter, whatever it is and whatever is full.
+// In shadow each request passes as it would without the filter, even if every pool is full.
 func TestShadowChangesNothing(t *testing.T) {
 	shared := rig.Shared(t, 2)
 	without := rig.New(t, shared, rig.Setup{})
-	closed := mode("shadow", rig.Pool{Name: "tenant", Limit: 0}, rig.Pool{Name: "model", Key: []string{"model"}, Per: "attempt", Limit: 0})
+	closed := mode("shadow", rig.Pool{Name: "tenant", Limit: 0},
+		rig.Pool{Name: "model", Key: []string{"model"}, Per: "attempt", Limit: 0})
 	fromBody := mode("shadow", rig.Pool{Name: "model", Key: []string{"model"}, Limit: 0})
 	fromBody.More["identity"] = modelOf(rig.Object{"json_body": "model"})["identity"]
 	for name, s := range map[string]rig.Setup{
@@ -118,7 +121,8 @@ func TestShadowDoesNotWaitForTheBody(t *testing.T) {
 	held := takes(t, env, "held", "m")
 	mustBeOK(t, "the same model", env.Do(t, bodyCall("", llm("m", 0), rig.Delivery{})))
 	mustBeOK(t, "another model", env.Do(t, bodyCall("", llm("z", 0), rig.Delivery{})))
-	env.CheckCounts(t, "model", rig.Counts{"evaluated": 4, "admitted": 4, "shadow_would_wait": 1, "shadow_would_reject": 0})
+	env.CheckCounts(t, "model", rig.Counts{"evaluated": 4, "admitted": 4, "shadow_would_wait": 1,
+		"shadow_would_reject": 0})
 	env.Up.Open("held")
 	mustBeOK(t, "the held one", held.Wait())
 	env.AwaitDrained(t, "model")
@@ -166,9 +170,11 @@ func TestShadowInBothStages(t *testing.T) {
 	env := rig.New(t, rig.Shared(t, 2), s)
 	a := env.Hold(t, "a", rig.Call{Tenant: "a"})
 	b := env.Hold(t, "b", rig.Call{Tenant: "a"})
-	mustBeOK(t, "a retried one", env.Do(t, tries("c", failed, rig.Script{Status: http.StatusTooManyRequests}, rig.Script{})))
+	mustBeOK(t, "a retried one", env.Do(t, tries("c", failed, rig.Script{Status: http.StatusTooManyRequests},
+		rig.Script{})))
 	env.CheckCounts(t, "tenant", rig.Counts{"evaluated": 3, "admitted": 3, "shadow_would_reject": 2, "inflight": 1})
-	env.CheckCounts(t, "model", rig.Counts{"evaluated": 5, "admitted": 5, "shadow_would_wait": 1, "shadow_would_reject": 3})
+	env.CheckCounts(t, "model", rig.Counts{"evaluated": 5, "admitted": 5, "shadow_would_wait": 1,
+		"shadow_would_reject": 3})
 	env.Up.Open("a", "b")
 	mustBeOK(t, "a", a.Wait())
 	mustBeOK(t, "b", b.Wait())

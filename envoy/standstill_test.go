@@ -8,10 +8,10 @@ import (
 	"github.com/headgate/headgate/envoy/rig"
 )
 
-// An Envoy that stands still for longer than a lease (its machine is paused, or its share of the CPU is used up) wakes up with
-// workers that have not beaten for a lease. The first of them that runs may take the other one for dead and give its permits to
-// requests that wait. So many more than the limit run then, and no more: the other worker finds out at its next step, what it
-// runs is counted again, and nobody is admitted until enough have ended.
+// An Envoy that stands still for longer than a lease (its machine is paused, or its share of the CPU is used up) wakes
+// up with workers that have not beaten for a lease. The first of them that runs may take the other one for dead and
+// give its permits to requests that wait. So many more than the limit run then, and no more: the other worker finds out
+// at its next step, what it runs is counted again, and nobody is admitted until enough have ended.
 func TestStandstillExceedsTheLimitByWhatOneWorkerHeldAtMost(t *testing.T) {
 	t.Parallel()
 	const limit, perWorker, waiting, lease = 4, 2, 3, time.Second
@@ -46,7 +46,8 @@ func TestStandstillExceedsTheLimitByWhatOneWorkerHeldAtMost(t *testing.T) {
 	if most > limit+perWorker {
 		t.Errorf("%d ran at once, want at most the limit and what one worker held: %d", most, limit+perWorker)
 	}
-	env.CheckCounts(t, "model", rig.Counts{"inflight": int64(env.Up.Running()), "queued": int64(len(all) - env.Up.Running())})
+	env.CheckCounts(t, "model", rig.Counts{"inflight": int64(env.Up.Running()),
+		"queued": int64(len(all) - env.Up.Running())})
 	env.CheckRefused(t, env.Do(t, rig.Call{Deadline: 50 * time.Millisecond}), "model", rig.Expired)
 
 	env.Up.Open(gates...)

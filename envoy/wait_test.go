@@ -28,7 +28,8 @@ func TestCase_O08_WaiterAnswersAtItsBudget(t *testing.T) {
 
 func expireInTime(t *testing.T, env *rig.Env) {
 	t.Helper()
-	waits := []struct{ deadline, want time.Duration }{{time.Second, time.Second}, {5 * time.Second, 2 * time.Second}, {0, 2 * time.Second}}
+	waits := []struct{ deadline, want time.Duration }{{time.Second, time.Second}, {5 * time.Second, 2 * time.Second},
+		{0, 2 * time.Second}}
 	var waiters []*rig.Pending
 	for _, wait := range waits {
 		waiters = append(waiters, env.Send(t, rig.Call{Deadline: wait.deadline}))
@@ -44,7 +45,8 @@ func keepBusy(t *testing.T, env *rig.Env, streams int) (stop func()) {
 	t.Helper()
 	var calls []*rig.Pending
 	for i := range streams {
-		calls = append(calls, env.Send(t, rig.Call{Path: "/v1/busy", Script: rig.Script{ID: fmt.Sprintf("busy-%d", i), Chunks: 10_000, Gap: 20 * time.Millisecond}}))
+		calls = append(calls, env.Send(t, rig.Call{Path: "/v1/busy",
+			Script: rig.Script{ID: fmt.Sprintf("busy-%d", i), Chunks: 10_000, Gap: 20 * time.Millisecond}}))
 	}
 	rig.Await(t, "the busy streams run", func() bool { return env.Up.Running() == streams+1 })
 	return func() {
@@ -55,7 +57,8 @@ func keepBusy(t *testing.T, env *rig.Env, streams int) (stop func()) {
 	}
 }
 
-// shortIdle is a route below /short on which Envoy ends a stream that is idle for a second, beside one without that limit.
+// shortIdle is a route below /short on which Envoy ends a stream that is idle for a second, beside one without that
+// limit.
 func shortIdle(up string) []rig.Object {
 	short := rig.Route("/short", up)
 	short["route"].(rig.Object)["idle_timeout"] = "1s"
@@ -63,9 +66,11 @@ func shortIdle(up string) []rig.Object {
 }
 
 func TestCase_O08_EnvoyTimeoutBeforeTheBudgetCancelsOnce(t *testing.T) {
-	env := rig.New(t, rig.Shared(t, 2), rig.Setup{Config: &rig.Config{Pools: []rig.Pool{modelPool(1, 4, longWait)}}, Routes: shortIdle})
+	env := rig.New(t, rig.Shared(t, 2), rig.Setup{Config: &rig.Config{Pools: []rig.Pool{modelPool(1, 4, longWait)}},
+		Routes: shortIdle})
 	held := env.Hold(t, "held")
-	if r := env.Do(t, rig.Call{Path: "/short" + rig.Path}.With("waiter")); r.Status != http.StatusGatewayTimeout || r.Reason() != "" || r.Err != nil {
+	if r := env.Do(t, rig.Call{Path: "/short" + rig.Path}.With("waiter")); r.Status != http.StatusGatewayTimeout ||
+		r.Reason() != "" || r.Err != nil {
 		t.Errorf("got %s, want Envoy's 504 at the idle timeout", r)
 	}
 	env.AwaitGauge(t, "model", "queued", 0)
@@ -81,7 +86,8 @@ func TestCase_O08_EnvoyTimeoutBeforeTheBudgetCancelsOnce(t *testing.T) {
 	}
 }
 
-// A route's timeout begins at the router, so a wait longer than it ends as ours, and an admitted request still has all of it.
+// A route's timeout starts at the router, after the wait. So a longer wait ends with our refusal, and an admitted
+// request still has the whole timeout.
 func TestCase_O08_RouteTimeoutDoesNotRunWhileWaiting(t *testing.T) {
 	env := rig.New(t, rig.Shared(t, 2), rig.Setup{Config: &rig.Config{Pools: []rig.Pool{modelPool(1, 4, longWait)}},
 		Routes: func(up string) []rig.Object {
@@ -93,19 +99,22 @@ func TestCase_O08_RouteTimeoutDoesNotRunWhileWaiting(t *testing.T) {
 	r := env.Do(t, rig.Call{Path: "/short" + rig.Path, Deadline: 600 * time.Millisecond})
 	env.CheckRefused(t, r, "model", rig.Expired)
 	checkTook(t, r, 600*time.Millisecond)
-	waiter := env.Queue(t, "model", rig.Call{Path: "/short" + rig.Path, Script: rig.Script{ID: "waiter", Delay: 100 * time.Millisecond}})[0]
-	rig.Await(t, "the waiter has waited longer than the route's timeout", func() bool { return time.Since(waiter.Started()) > 550*time.Millisecond })
+	waiter := env.Queue(t, "model", rig.Call{Path: "/short" + rig.Path,
+		Script: rig.Script{ID: "waiter", Delay: 100 * time.Millisecond}})[0]
+	rig.Await(t, "the waiter has waited longer than the route's timeout",
+		func() bool { return time.Since(waiter.Started()) > 550*time.Millisecond })
 	env.Up.Open("held")
 	mustBeOK(t, "the waiter", waiter.Wait())
 	mustBeOK(t, "the held one", held.Wait())
 	env.DrainCheck(t, "model", 1)
 }
 
-// Budgets end from 50 ms before Envoy's idle timeout to 10 ms after it, and a few long before and long after: either way the
-// client gets exactly one whole answer, and the connection is in order for the next request.
+// Budgets end from 50 ms before Envoy's idle timeout to 10 ms after it, and a few long before and long after: either
+// way the client gets exactly one whole answer, and the connection is in order for the next request.
 func TestCase_O15_BudgetMeetsIdleTimeout(t *testing.T) {
 	const waiters, idle = 300, time.Second
-	env := rig.New(t, rig.Shared(t, 2), rig.Setup{Config: &rig.Config{Pools: []rig.Pool{modelPool(1, waiters, longWait)}}, Routes: shortIdle})
+	env := rig.New(t, rig.Shared(t, 2), rig.Setup{Config: &rig.Config{Pools: []rig.Pool{modelPool(1, waiters, longWait)}},
+		Routes: shortIdle})
 	held := env.Hold(t, "held")
 	conns := make([]*rig.Conn, waiters)
 	for i := range conns {
@@ -154,7 +163,8 @@ func TestCase_O15_OwnRefusalIsNotTheProvidersAnswer(t *testing.T) {
 	for range 20 {
 		env.CheckRefused(t, env.Do(t, rig.Call{}), "model", rig.Rejected)
 	}
-	env.CheckCounts(t, "model", rig.Counts{"provider_429": 0, "provider_failure": 0, "inflight": 1, "on_hold": 0, "completed": 0, "aborted": 0})
+	env.CheckCounts(t, "model", rig.Counts{"provider_429": 0, "provider_failure": 0, "inflight": 1, "on_hold": 0,
+		"completed": 0, "aborted": 0})
 	env.Up.Open("held")
 	mustBeOK(t, "the held one", held.Wait())
 	theirs := env.Do(t, rig.Call{Script: rig.Script{Status: 429, Headers: map[string]string{"retry-after": "7"}}})

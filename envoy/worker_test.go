@@ -42,7 +42,8 @@ func TestCase_O18_WorkersShareOneLimitExactly(t *testing.T) {
 		t.Errorf("%d ran at once at most, want exactly %d", peak, limit)
 	}
 	env.AwaitDrained(t, "model")
-	env.CheckCounts(t, "model", rig.Counts{"evaluated": sent.Load(), "admitted": sent.Load(), "store_error": 0, "reaped": 0})
+	env.CheckCounts(t, "model", rig.Counts{"evaluated": sent.Load(), "admitted": sent.Load(), "store_error": 0,
+		"reaped": 0})
 	env.Up.Forget()
 	env.DrainCheck(t, "model", limit)
 }
@@ -68,8 +69,8 @@ func TestReleaseWakesAWaiterOfAnotherWorkerWithoutATick(t *testing.T) {
 	}
 	env.Up.Open(fmt.Sprint(handOffs))
 	mustBeOK(t, "the last one", running.Wait())
-	// The tick looks for grants whose message was lost every 50 ms, so it would find this one 40 ms later. What a busy machine
-	// does to some of the hand-offs, it does not do to all.
+	// Every 50 ms a tick looks for grants whose message was lost. If only the tick woke the waiter, each hand-off would
+	// take some 40 ms. A busy machine delays some of the hand-offs, but not all.
 	wake, bound := quarter(wakes), 2*lone+10*time.Millisecond
 	t.Logf("a quarter of %d hand-offs took at most %v; of the lone requests, at most %v", handOffs, wake, lone)
 	if wake > bound {
@@ -128,7 +129,8 @@ func TestWaitersOfAllWorkersAreServedInOrderOfArrival(t *testing.T) {
 	env.DrainCheck(t, "model", 1)
 }
 
-// A machine that lets a worker stand still for most of a lease has it taken for dead; then the lease was too short for it.
+// If the machine lets a worker stand still for most of a lease, the others take it for dead. Then the lease is too
+// short for this machine.
 func TestStreamsOutliveTheLease(t *testing.T) {
 	withEnoughTime(t, time.Second, func(t *testing.T, lease time.Duration) bool {
 		env := rig.New(t, rig.Shared(t, 2), rig.Setup{Config: &rig.Config{Pools: []rig.Pool{modelPool(1, 1, longWait)},

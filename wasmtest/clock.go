@@ -69,8 +69,8 @@ func (h *Host) Monotonic() int64 { return h.clock.monotonic }
 // WallTime is what clock_time_get(0) and proxy_get_current_time_nanoseconds answer every guest.
 func (h *Host) WallTime() time.Time { return time.Unix(0, h.clock.wall).UTC() }
 
-// Advance moves both clocks forward by d and delivers nothing: ticks that come due meanwhile become pending, each root's
-// at most once, as on a worker that was busy that long. It panics when d is negative. See [Host.Run].
+// Advance moves both clocks forward by d and delivers nothing: ticks that come due meanwhile become pending, each
+// root's at most once, as on a worker that was busy that long. It panics when d is negative. See [Host.Run].
 func (h *Host) Advance(d time.Duration) {
 	if d < 0 {
 		panic("wasmtest: Advance by " + d.String() + ": the monotonic clock never goes back (see StepWallClock)")

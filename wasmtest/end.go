@@ -56,8 +56,8 @@ func (s *Stream) ClientGone() {
 	s.End(End{Cause: ClientGone, Flags: FlagDownstreamTermination, Details: "downstream_remote_disconnect"})
 }
 
-// UpstreamReset is a reset by the upstream: after the response's headers it ends the stream; before them a client's stream
-// gets the host's 503 and an attempt just ends.
+// UpstreamReset is a reset by the upstream: after the response's headers it ends the stream; before them a client's
+// stream gets the host's 503 and an attempt just ends.
 func (s *Stream) UpstreamReset() {
 	if s.upstream || s.halves[response].out.Headers != nil {
 		s.End(End{Cause: UpstreamGone, Flags: FlagUpstreamRemoteReset, Details: "upstream_reset_after_response_started"})

@@ -40,8 +40,8 @@ func (e Event) String() string {
 	return fmt.Sprintf("%s %s context=%d queue=%d", e.Worker.name, e.Kind, e.Context, e.Queue)
 }
 
-// events orders what is pending. One thread's posts stay in order, as in its event loop; its ticks, and other threads, may
-// come at any point between them.
+// events orders what is pending. One thread's posts stay in order, as in its event loop; its ticks, and other threads,
+// may come at any point between them.
 type events struct {
 	number  uint64
 	choose  func([]Event) int
@@ -54,8 +54,8 @@ func (h *Host) post(e Event) {
 	e.Worker.posts = append(e.Worker.posts, e)
 }
 
-// Pending lists the events that could be delivered next, in order of arrival: of each thread the oldest posted one and all
-// due ticks. Posted events behind the first of their thread aren't listed: a thread can't reach them yet.
+// Pending lists the events that could be delivered next, in order of arrival: of each thread the oldest posted one and
+// all due ticks. Posted events behind the first of their thread aren't listed: a thread can't reach them yet.
 func (h *Host) Pending() []Event { return slices.Clone(h.gather()) }
 
 func (h *Host) gather() []Event {
@@ -91,8 +91,8 @@ func (h *Host) Step() bool {
 	return h.Deliver(pending[i])
 }
 
-// Deliver delivers this event of [Host.Pending] now. It reports whether it was still pending. An event for a VM or context
-// that is gone counts as delivered, and reaches nobody.
+// Deliver delivers this event of [Host.Pending] now. It reports whether it was still pending. An event for a VM or
+// context that is gone counts as delivered, and reaches nobody.
 func (h *Host) Deliver(e Event) bool {
 	e.Worker.enter()
 	defer e.Worker.leave()
@@ -138,8 +138,8 @@ func (h *Host) Drain() int {
 	}
 }
 
-// Run lets d of virtual time pass and delivers everything at its time: it drains, moves the clock to the next tick, drains,
-// and so on, and ends d later with nothing pending. It returns the number of events delivered.
+// Run lets d of virtual time pass and delivers everything at its time: it drains, moves the clock to the next tick,
+// drains, and so on, and ends d later with nothing pending. It returns the number of events delivered.
 func (h *Host) Run(d time.Duration) int {
 	end := h.Elapsed() + d
 	delivered := h.Drain()

@@ -15,9 +15,10 @@ type HostCall struct {
 	status   Status
 }
 
-// OnHostCall sets a hook that runs before each call of an env import by any guest, nil for none. The guest is stopped in the
-// middle of its callback, so this is the place to let another worker do something between two of its calls, to fail or
-// drop the call, or to let the VM crash. Events on the same worker are impossible meanwhile: its thread is busy.
+// OnHostCall sets a hook that runs before each call of an env import by any guest, nil for none. The guest is stopped
+// in the middle of its callback, so this is the place to let another worker do something between two of its calls, to
+// fail or drop the call, or to let the VM crash. Events on the same worker are impossible meanwhile: its thread is
+// busy.
 //
 // Calls that the hook itself causes on other workers run it too.
 func (h *Host) OnHostCall(hook func(*HostCall)) { h.intercept = hook }
@@ -62,7 +63,8 @@ func (c *HostCall) Fail(status Status) { c.answered, c.status = true, status }
 // written.
 func (c *HostCall) Drop() { c.Fail(StatusOk) }
 
-// Crash kills the VM here, as a trap at this point would, except that [Host.Err] doesn't count it. The call doesn't happen.
+// Crash kills the VM here, as a trap at this point would, except that [Host.Err] doesn't count it. The call doesn't
+// happen.
 func (c *HostCall) Crash() { c.vm.kill() }
 
 // ask runs the hook for a call. It reports whether the hook has answered it.

@@ -45,7 +45,8 @@ type half struct {
 	trailers Headers
 	// Which of them the guest can reach; the body is reachable as long as it isn't nil.
 	headersOpen, trailersOpen bool
-	// chunk is the body piece the guest sees. buffer has the pieces that wait, which the guest sees only when accumulating.
+	// chunk is the body piece the guest sees. buffer has the pieces that wait, which the guest sees only when
+	// accumulating.
 	chunk        []byte
 	chunkOpen    bool
 	buffer       []byte

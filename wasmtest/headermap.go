@@ -11,8 +11,8 @@ const (
 	lastMap                 = 7
 )
 
-// readableMap is a map of the stream that can be read now; ok is false if it can't be reached. In proxy_on_log the headers
-// of both sides can, in proxy_on_done and proxy_on_delete nothing.
+// readableMap is a map of the stream that can be read now; ok is false if it can't be reached. In proxy_on_log the
+// headers of both sides can, in proxy_on_done and proxy_on_delete nothing.
 func (s *Stream) readableMap(kind uint64) (h Headers, ok bool) {
 	if s.logging {
 		return s.loggedMap(kind)

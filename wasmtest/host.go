@@ -67,12 +67,12 @@ func WithWorkers(n int) Option { return func(o *options) { o.workers = n } }
 // streams.
 func WithMainThread() Option { return func(o *options) { o.mainThread = true } }
 
-// WithCanary makes each new configuration go through a throw-away VM first, as Envoy does: created, started, configured,
-// killed. If it refuses, no worker sees the configuration. What the canary wrote to shared data stays.
+// WithCanary makes each new configuration go through a throw-away VM first, as Envoy does: created, started,
+// configured, killed. If it refuses, no worker sees the configuration. What the canary wrote to shared data stays.
 func WithCanary() Option { return func(o *options) { o.canary = true } }
 
-// WithSeed makes the scheduler choose among pending events at random but reproducibly, and seeds the guests' random_get.
-// Without it events are delivered first come, first served.
+// WithSeed makes the scheduler choose among pending events at random but reproducibly, and seeds the guests'
+// random_get. Without it events are delivered first come, first served.
 func WithSeed(seed uint64) Option {
 	return func(o *options) { o.seed, o.seeded = seed, true }
 }
@@ -98,8 +98,8 @@ func WithActionLimit(n int) Option { return func(o *options) { o.actionLimit = n
 // WithDrainLimit sets how many events [Host.Drain] delivers before it gives up (default 100,000).
 func WithDrainLimit(n int) Option { return func(o *options) { o.drainLimit = n } }
 
-// WithBodyLimit sets how many body bytes a stream buffers for a guest that answers StopIterationAndBuffer before the host
-// replies 413 (request) or 500 (response). The default is Envoy's 1 MiB.
+// WithBodyLimit sets how many body bytes a stream buffers for a guest that answers StopIterationAndBuffer before the
+// host replies 413 (request) or 500 (response). The default is Envoy's 1 MiB.
 func WithBodyLimit(bytes int) Option { return func(o *options) { o.bodyLimit = bytes } }
 
 // WithLog also gives each log line to f when it is logged.
@@ -210,8 +210,8 @@ func (h *Host) Verify() error {
 	return errors.Join(errs...)
 }
 
-// MaxActions is the largest number of continue, local-reply and close actions any callback has queued so far. Keep it at
-// 32 or less: a real host runs them nested on its stack.
+// MaxActions is the largest number of continue, local-reply and close actions any callback has queued so far. Keep it
+// at 32 or less: a real host runs them nested on its stack.
 func (h *Host) MaxActions() int { return h.maxActions }
 
 // HostCalls counts the calls of an env import ("proxy_set_shared_data") by all VMs so far.

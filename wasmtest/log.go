@@ -43,7 +43,8 @@ func (l LogLine) String() string {
 // Logs returns every line logged so far by all VMs, in order.
 func (h *Host) Logs() []LogLine { return append([]LogLine(nil), h.logs...) }
 
-// SetLogLevel is what proxy_get_log_level answers from now on ([LogInfo] at first). Lines below it are kept all the same.
+// SetLogLevel is what proxy_get_log_level answers from now on ([LogInfo] at first). Lines below it are kept all the
+// same.
 func (h *Host) SetLogLevel(level LogLevel) { h.logLevel = level }
 
 func (vm *VM) log(level LogLevel, message string) {

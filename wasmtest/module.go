@@ -34,8 +34,8 @@ type compileOptions struct {
 	interpreter bool
 }
 
-// WithCacheDir keeps machine code in dir between processes. Compiling a 2 MB module takes seconds; reading it back takes
-// milliseconds. The directory may be shared by several test binaries.
+// WithCacheDir keeps machine code in dir between processes. Compiling a 2 MB module takes seconds; reading it back
+// takes milliseconds. The directory may be shared by several test binaries.
 func WithCacheDir(dir string) CompileOption {
 	return func(o *compileOptions) { o.cacheDir = dir }
 }
@@ -47,9 +47,9 @@ func WithInterpreter() CompileOption {
 
 // Compile validates and compiles a filter given as the bytes of its .wasm file.
 //
-// It fails, wrapping [ErrModule], when the bytes are no wasm module, the ABI version export is missing, there is neither
-// malloc nor proxy_on_memory_allocate, a callback has the wrong signature, or an import is one that the real host doesn't
-// offer.
+// It fails, wrapping [ErrModule], when the bytes are no wasm module, the ABI version export is missing, there is
+// neither malloc nor proxy_on_memory_allocate, a callback has the wrong signature, or an import is one that the real
+// host doesn't offer.
 func Compile(wasm []byte, options ...CompileOption) (*Module, error) {
 	var o compileOptions
 	for _, option := range options {

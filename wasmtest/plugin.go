@@ -39,10 +39,10 @@ func (c PluginConfig) key() string {
 		c.AllowOnHeadersStopIteration, c.FailOpen)
 }
 
-// Load brings a plugin configuration to the main thread and every worker, in that order and at once: a new root context in
-// the VM that fits, made if there is none, with proxy_on_context_create, proxy_on_vm_start and proxy_on_configure. (The
-// real host calls vm_start for each root, whatever its name suggests.) Other plugins go on as before: to replace one, load
-// the new and [Plugin.Retire] the old.
+// Load brings a plugin configuration to the main thread and every worker, in that order and at once: a new root context
+// in the VM that fits, made if there is none, with proxy_on_context_create, proxy_on_vm_start and proxy_on_configure.
+// (The real host calls vm_start for each root, whatever its name suggests.) Other plugins go on as before: to replace
+// one, load the new and [Plugin.Retire] the old.
 //
 // If the same configuration is still loaded, or retired but alive on a thread, that root is used again without any
 // callback, as the real host does.
@@ -193,9 +193,9 @@ func (p *Plugin) Stream(i int, options ...StreamOption) *Stream {
 	return r.Stream(options...)
 }
 
-// Retire takes the plugin out of the configuration. On each thread its root lives on, and ticks, until its last stream has
-// ended; then proxy_on_done and proxy_on_delete end it and its queues wake no one any more. When no plugin and no VM is
-// left, shared data and queues are gone.
+// Retire takes the plugin out of the configuration. On each thread its root lives on, and ticks, until its last stream
+// has ended; then proxy_on_done and proxy_on_delete end it and its queues wake no one any more. When no plugin and no
+// VM is left, shared data and queues are gone.
 func (p *Plugin) Retire() {
 	p.retired = true
 	for _, w := range p.host.threads() {

@@ -29,9 +29,9 @@ func (p *properties) set(value any, path []string) {
 //
 //	s.SetProperty("alice", "metadata", "filter_metadata", "envoy.filters.http.jwt_authn", "payload", "sub")
 //
-// Strings and bytes go as they are; integers, times (nanoseconds since 1970), durations (nanoseconds), floats and bools as
-// the real host serialises them; nil unsets. Only whole paths are found: reading a map on the way to a value gives NotFound
-// here. It panics on another type.
+// Strings and bytes go as they are; integers, times (nanoseconds since 1970), durations (nanoseconds), floats and bools
+// as the real host serialises them; nil unsets. Only whole paths are found: reading a map on the way to a value gives
+// NotFound here. It panics on another type.
 func (s *Stream) SetProperty(value any, path ...string) { s.props.set(value, path) }
 
 // SetProperty sets a property of every context, roots included: see [Stream.SetProperty].
@@ -62,7 +62,8 @@ func propertyBytes(value any) []byte {
 	panic(fmt.Sprintf("wasmtest: a property can't be a %T", value))
 }
 
-// property looks a path up: first what the test set for the stream, then for its request and the host, then what the host knows.
+// property looks a path up: first what the test set for the stream, then for its request and the host, then what the
+// host knows.
 func (c *guestContext) property(path []byte) ([]byte, bool) {
 	if s := c.stream; s != nil {
 		if v, ok := s.props.values[string(path)]; ok {

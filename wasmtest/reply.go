@@ -71,8 +71,8 @@ func (s *Stream) replyDirectly(r *LocalReply) {
 	s.complete()
 }
 
-// replyForRouter is a reply to an attempt. It skips the attempt's own response callbacks and goes to the client through the
-// downstream stream. Then the router is done, and drops the attempt.
+// replyForRouter is a reply to an attempt. It skips the attempt's own response callbacks and goes to the client through
+// the downstream stream. Then the router is done, and drops the attempt.
 func (s *Stream) replyForRouter(r *LocalReply) {
 	if down := s.of.downstream; down != nil && down.ended == nil && down.worker == s.worker {
 		down.replyNow(&LocalReply{Code: r.Code, Headers: r.Headers, Body: r.Body, GRPCStatus: r.GRPCStatus,

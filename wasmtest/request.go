@@ -1,7 +1,7 @@
 package wasmtest
 
-// Request is one client call: what its downstream stream and the router's attempts for it have in common, which is filter
-// state (what proxy_set_property writes) and the properties the test gives it.
+// Request is one client call: what its downstream stream and the router's attempts for it have in common, which is
+// filter state (what proxy_set_property writes) and the properties the test gives it.
 type Request struct {
 	number     uint64
 	downstream *Stream

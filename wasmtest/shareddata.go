@@ -6,8 +6,8 @@ import (
 )
 
 // SharedData is the key-value store that all VMs of a host share, with the real host's rules: one 32-bit counter makes
-// the compare-and-swap numbers of all keys, it skips 0 and wraps; a set with cas 0 overwrites blindly; a set on an absent
-// key creates it whatever its cas. Guests can't delete or list; a test can. Values are copied in and out.
+// the compare-and-swap numbers of all keys, it skips 0 and wraps; a set with cas 0 overwrites blindly; a set on an
+// absent key creates it whatever its cas. Guests can't delete or list; a test can. Values are copied in and out.
 type SharedData struct {
 	entries map[string]*sharedEntry
 	nextCAS uint32
@@ -37,7 +37,8 @@ func (d *SharedData) Set(key string, value []byte) { d.set([]byte(key), value, 0
 // Delete removes key, as when the store of a vm_id dies and comes back; it does nothing when the key is absent.
 func (d *SharedData) Delete(key string) { delete(d.entries, key) }
 
-// Clear removes every key. The real host does so when the last VM of a vm_id dies, between any two calls of a later one.
+// Clear removes every key. The real host does so when the last VM of a vm_id dies, between any two calls of a later
+// one.
 func (d *SharedData) Clear() { clear(d.entries) }
 
 // Keys lists the keys, sorted.

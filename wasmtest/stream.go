@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// Action is what a guest answered to a piece of a stream, as the real host understands it. A number out of range counts as
-// the strictest action. If the callback asked for a local reply, the answer doesn't count.
+// Action is what a guest answered to a piece of a stream, as the real host understands it. A number out of range counts
+// as the strictest action. If the callback asked for a local reply, the answer doesn't count.
 type Action int
 
 // What a guest can answer. 2 and 3 mean different things for headers and for a body piece; trailers know 0 and 1.
@@ -47,8 +47,8 @@ func (a Action) String() string {
 }
 
 // Stream is one HTTP stream as a filter sees it: a client's request, or with [Upstream] one attempt of the router's.
-// The test plays the client, the filters around and the upstream: it hands the pieces in, and looks at what came through
-// and how it ended.
+// The test plays the client, the filters around and the upstream: it hands the pieces in, and looks at what came
+// through and how it ended.
 type Stream struct {
 	root     *Root
 	vm       *VM
@@ -114,8 +114,8 @@ func (s *Stream) RequestHeaders(h Headers, endOfStream bool) Action {
 	return s.headers(request, h, endOfStream)
 }
 
-// RequestBody hands in a piece of the request's body. While the stream is stopped at its headers the host keeps it and the
-// answer is [Held]: it is delivered, with what else was held, when the guest continues.
+// RequestBody hands in a piece of the request's body. While the stream is stopped at its headers the host keeps it and
+// the answer is [Held]: it is delivered, with what else was held, when the guest continues.
 func (s *Stream) RequestBody(data []byte, endOfStream bool) Action {
 	s.worker.enter()
 	defer s.worker.leave()
@@ -200,8 +200,8 @@ func (s *Stream) create() {
 	s.vm.runActions()
 }
 
-// frame calls the callback for a piece of the stream, and acts on its answer as the real host does. It returns when what the
-// guest deferred has happened; the stream may have ended by then.
+// frame calls the callback for a piece of the stream, and acts on its answer as the real host does. It returns when
+// what the guest deferred has happened; the stream may have ended by then.
 func (s *Stream) frame(cb callback, strictest Action, args ...uint32) Action {
 	if s.vm.callbacks[cb] == nil || !s.created {
 		return Continue // the request was refused before it came to the filter, which then doesn't see the response

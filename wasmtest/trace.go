@@ -5,8 +5,9 @@ import (
 	"io"
 )
 
-// WithTrace writes one line of text per callback, host call, log line and violation to w. The same module, inputs and seed
-// give the same text, byte for byte, so two traces can be compared. A host call's line is indented below its callback's.
+// WithTrace writes one line of text per callback, host call, log line and violation to w. The same module, inputs and
+// seed give the same text, byte for byte, so two traces can be compared. A host call's line is indented below its
+// callback's.
 func WithTrace(w io.Writer) Option {
 	return func(o *options) { o.trace = w }
 }

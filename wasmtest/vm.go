@@ -119,7 +119,8 @@ func (vm *VM) instantiate() error {
 	return vm.initialize()
 }
 
-// initialize runs the module's own start: a reactor's _initialize and then main, if it exports that, or a command's _start.
+// initialize runs the module's own start: a reactor's _initialize and then main, if it exports that, or a command's
+// _start.
 func (vm *VM) initialize() error {
 	names := []string{"_start"}
 	if vm.module.Exports("_initialize") {
@@ -197,7 +198,8 @@ func (vm *VM) newContext(root *Root, stream *Stream) *guestContext {
 	return c
 }
 
-// context is what a host call is about: the effective context if one was chosen and still exists, else the callback's own.
+// context is what a host call is about: the effective context if one was chosen and still exists, else the callback's
+// own.
 func (vm *VM) context() *guestContext {
 	if vm.effective != nil && vm.contexts[vm.effective.id] == vm.effective {
 		return vm.effective
@@ -205,8 +207,8 @@ func (vm *VM) context() *guestContext {
 	return vm.current
 }
 
-// enterGuest calls one export in context c; ok is false if it isn't exported, or the VM is dead afterwards. The caller acts on
-// the result and then calls runActions, in the order of the real host.
+// enterGuest calls one export in context c; ok is false if it isn't exported, or the VM is dead afterwards. The caller
+// acts on the result and then calls runActions, in the order of the real host.
 func (vm *VM) enterGuest(cb callback, c *guestContext, args ...uint32) (result uint32, ok bool) {
 	f := vm.callbacks[cb]
 	if f == nil || vm.failed != nil {

@@ -11,7 +11,8 @@ import (
 )
 
 // errSleeps traps a guest that waits inside a callback. In a real proxy it would block the worker, or never come back.
-var errSleeps = errors.New("the guest sleeps or waits in a callback: virtual time stands still meanwhile, and a real worker would be blocked")
+var errSleeps = errors.New("the guest sleeps or waits in a callback: virtual time stands still meanwhile, " +
+	"and a real worker would be blocked")
 
 // maxPolls is how many poll_oneoff calls in one callback are taken for the runtime's own (the Go runtime makes a few).
 const maxPolls = 10_000

@@ -11,8 +11,8 @@ const (
 	CanaryThread = -2
 )
 
-// Worker is one thread of the proxy. Like the thread, it does one thing at a time: while one of its callbacks runs (which
-// a test can notice only inside a [Host.OnHostCall] hook), it takes no other event, and trying to panics.
+// Worker is one thread of the proxy. Like the thread, it does one thing at a time: while one of its callbacks runs
+// (which a test can notice only inside a [Host.OnHostCall] hook), it takes no other event, and trying to panics.
 type Worker struct {
 	host  *Host
 	index int
@@ -48,9 +48,9 @@ func (w *Worker) Err() error {
 	return nil
 }
 
-// Kill ends every VM on this thread as a trap would, between callbacks or, from a hook, in the middle of one. Its streams
-// never get another callback: a paused one stays paused, a streaming one is cut at its next piece. What it wrote to shared
-// data, queues and metrics stays. [Host.Err] doesn't count it.
+// Kill ends every VM on this thread as a trap would, between callbacks or, from a hook, in the middle of one. Its
+// streams never get another callback: a paused one stays paused, a streaming one is cut at its next piece. What it
+// wrote to shared data, queues and metrics stays. [Host.Err] doesn't count it.
 func (w *Worker) Kill() {
 	for _, vm := range w.vms {
 		vm.kill()
@@ -58,9 +58,9 @@ func (w *Worker) Kill() {
 	w.collect()
 }
 
-// Reload replaces the failed VMs of this thread as FAIL_RELOAD does at the next new stream: each plugin not retired gets a
-// new VM, in the order they were loaded, with create, start and configure. Context ids start anew. It returns an error if
-// no VM has failed or a plugin doesn't start.
+// Reload replaces the failed VMs of this thread as FAIL_RELOAD does at the next new stream: each plugin not retired
+// gets a new VM, in the order they were loaded, with create, start and configure. Context ids start anew. It returns an
+// error if no VM has failed or a plugin doesn't start.
 func (w *Worker) Reload() error {
 	if w.Err() == nil {
 		return fmt.Errorf("reload %s: no VM of it has failed", w.name)

@@ -12,7 +12,8 @@ import (
 	"github.com/headgate/headgate/envoy/rig"
 )
 
-var errNoHAProxy = errors.New("no haproxy on PATH to compare with: apt-get install haproxy (Debian, Ubuntu), or leave the comparison out with -only cost")
+var errNoHAProxy = errors.New("no haproxy on PATH to compare with: apt-get install haproxy (Debian, Ubuntu), " +
+	"or leave the comparison out with -only cost")
 
 // findHAProxy returns where the haproxy on PATH is.
 func findHAProxy() (string, error) {
@@ -29,8 +30,8 @@ type haproxy struct {
 	port int
 }
 
-// haproxyConfig has as many threads as Envoy has workers, and shares its connections to the upstream among all clients, as
-// Envoy does.
+// haproxyConfig has as many threads as Envoy has workers, and shares its connections to the upstream among all clients,
+// as Envoy does.
 const haproxyConfig = `global
   nbthread %d
   maxconn 2000
@@ -52,7 +53,8 @@ func launchHAProxy(path, dir string, threads, upstreamPort int) (*haproxy, error
 		return nil, err
 	}
 	config := filepath.Join(dir, "haproxy.cfg")
-	if err := os.WriteFile(config, fmt.Appendf(nil, haproxyConfig, threads, port, upstreamPort, limit), 0o600); err != nil {
+	if err := os.WriteFile(config, fmt.Appendf(nil, haproxyConfig, threads, port, upstreamPort, limit),
+		0o600); err != nil {
 		return nil, err
 	}
 	h := &haproxy{cmd: exec.Command(path, "-db", "-f", config), port: port}

@@ -1,14 +1,14 @@
-// Command bench measures on this machine what Headgate costs an Envoy: processor time for each request and memory for each
-// worker, beside no filter at all, a filter that does nothing on Headgate's binding, and one on the stock Go SDK. And what
-// queueing costs: the rate at which a limit of 8 is used with 64 and 512 clients, beside 8 clients that never queue, and
-// beside HAProxy's queue (maxconn 8).
+// Command bench measures on this machine what Headgate costs an Envoy: processor time for each request and memory for
+// each worker, beside no filter at all, a filter that does nothing on Headgate's binding, and one on the stock Go SDK.
+// And what queueing costs: the rate at which a limit of 8 is used with 64 and 512 clients, beside 8 clients that never
+// queue, and beside HAProxy's queue (maxconn 8).
 //
 //	go run ./envoy/bench [-only cost|queued] [-rounds 7] [-requests 10000] [-connections 32] [-workers 2] [-seconds 1.5]
 //
-// Each variant has an Envoy process of its own; the rounds of the variants take turns, so that what else the machine does
-// falls on all of them. What requests cost is measured with one worker, and an upstream that is another Envoy and answers
-// by itself; the queue with more, and an upstream in this process that takes 5 ms.
-// It needs build/headgate.wasm (`make build`), Linux, and for the comparison haproxy on PATH.
+// Each variant has an Envoy process of its own; the rounds of the variants take turns, so that what else the machine
+// does falls on all of them. What requests cost is measured with one worker, and an upstream that is another Envoy and
+// answers by itself; the queue with more, and an upstream in this process that takes 5 ms. It needs build/headgate.wasm
+// (`make build`), Linux, and for the comparison haproxy on PATH.
 package main
 
 import (

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// A queued load: clients that send one request after another to an upstream that takes service for each, through a gateway
-// that lets limit run at once.
+// A queued load: clients that send one request after another to an upstream that takes service for each, through a
+// gateway that lets limit run at once.
 const (
 	limit   = 8
 	service = 5 * time.Millisecond
@@ -49,7 +49,8 @@ func newYard(o options, dir, haproxyPath, module string) (_ *yard, err error) {
 	if y.bare, err = launch(variant{name: "no filter"}, o.workers, y.upstream.port); err != nil {
 		return nil, err
 	}
-	if y.headgate, err = launch(variant{name: "Headgate", module: module, configuration: queuedPools}, o.workers, y.upstream.port); err != nil {
+	if y.headgate, err = launch(variant{name: "Headgate", module: module, configuration: queuedPools}, o.workers,
+		y.upstream.port); err != nil {
 		return nil, err
 	}
 	y.haproxy, err = launchHAProxy(haproxyPath, dir, o.workers, y.upstream.port)
@@ -186,7 +187,8 @@ func (u *slowUpstream) accept() {
 }
 
 // wholeReply is the whole reply, sent at once.
-var wholeReply = []byte("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 14\r\n\r\n{\"choices\":[]}")
+var wholeReply = []byte("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 14\r\n\r\n" +
+	`{"choices":[]}`)
 
 // serve answers what comes on a connection until it ends.
 func (u *slowUpstream) serve(conn net.Conn) {

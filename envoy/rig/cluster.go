@@ -5,8 +5,8 @@ import "maps"
 // unlimited stands for no circuit breaker where Envoy has no word for it.
 const unlimited = 1_000_000
 
-// Cluster is a cluster of one address on this machine, whose circuit breakers don't get in the way. Port 0 gives a cluster
-// without an endpoint.
+// Cluster is a cluster of one address on this machine, whose circuit breakers don't get in the way. Port 0 gives a
+// cluster without an endpoint.
 func Cluster(name string, port int) Object {
 	endpoints := []Object{}
 	if port != 0 {
@@ -48,7 +48,8 @@ func withUpstreamFilter(cluster, filter Object) Object {
 	return cluster
 }
 
-var upstreamCodec = Filter("envoy.filters.http.upstream_codec", "envoy.extensions.filters.http.upstream_codec.v3.UpstreamCodec", nil)
+var upstreamCodec = Filter("envoy.filters.http.upstream_codec",
+	"envoy.extensions.filters.http.upstream_codec.v3.UpstreamCodec", nil)
 
 func protocolOptionsOf(cluster Object) Object {
 	all, ok := cluster["typed_extension_protocol_options"].(Object)
@@ -63,7 +64,8 @@ func optionsOf(cluster Object) Object {
 	all := protocolOptionsOf(cluster)
 	options, ok := all[protocolOptions].(Object)
 	if !ok {
-		options = Object{"@type": typePrefix + protocolOptions, "explicit_http_config": Object{"http_protocol_options": Object{}}}
+		options = Object{"@type": typePrefix + protocolOptions,
+			"explicit_http_config": Object{"http_protocol_options": Object{}}}
 		all[protocolOptions] = options
 	}
 	return options
@@ -86,7 +88,8 @@ func Aggregate(name string, clusters ...string) Object {
 
 // PreviousPriorities makes a retry go to the next priority that was not tried.
 var PreviousPriorities = Object{"name": "envoy.retry_priorities.previous_priorities", "typed_config": Object{
-	"@type": typePrefix + "envoy.extensions.retry.priority.previous_priorities.v3.PreviousPrioritiesConfig", "update_frequency": 1}}
+	"@type": typePrefix +
+		"envoy.extensions.retry.priority.previous_priorities.v3.PreviousPrioritiesConfig", "update_frequency": 1}}
 
 // InTurn chooses the cluster of a route by the try: the first one's is the first. The route's retry policy has to say
 // refresh_cluster_on_retry.
@@ -95,7 +98,9 @@ func InTurn(clusters ...string) Object {
 	for i, name := range clusters {
 		groups[i] = Object{"name": name, "clusters": []Object{{"cluster_name": name, "weight": 1}}}
 	}
-	return Object{"extension": Object{"name": "envoy.router.cluster_specifier_plugin.priority_group", "typed_config": Object{
-		"@type":           typePrefix + "envoy.extensions.router.cluster_specifiers.priority_group.v3.PriorityGroupClusterSpecifier",
-		"priority_groups": groups}}}
+	return Object{"extension": Object{"name": "envoy.router.cluster_specifier_plugin.priority_group",
+		"typed_config": Object{
+			"@type": typePrefix +
+				"envoy.extensions.router.cluster_specifiers.priority_group.v3.PriorityGroupClusterSpecifier",
+			"priority_groups": groups}}}
 }

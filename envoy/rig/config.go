@@ -24,8 +24,8 @@ type Config struct {
 	More   Object
 }
 
-// defaultLease is long: in tests that are not about leases, a machine that lets Envoy stand still for a while must not be
-// taken for a dead worker.
+// defaultLease is long: in tests that are not about leases, a machine that lets Envoy stand still for a while must not
+// be taken for a dead worker.
 const defaultLease = "1m"
 
 // Path is the governed path of the default configuration.

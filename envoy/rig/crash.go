@@ -20,8 +20,8 @@ func (e *Env) AwaitTrap(t testing.TB) {
 	})
 }
 
-// CheckCapacity checks that exactly limit requests are admitted at once and one more is not, and that they leave nothing
-// behind: what DrainCheck checks where a VM has taken the outcomes of its waiters with it.
+// CheckCapacity checks that exactly limit requests are admitted at once and one more is not, and that they leave
+// nothing behind. It is the part of DrainCheck that holds after a crash too: a dead VM's waiters have no outcome.
 func (e *Env) CheckCapacity(t testing.TB, pool string, limit int, like ...Call) {
 	t.Helper()
 	call := Call{}

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// drainTimeout bounds how long after the last stream's end the gauges may take to reach zero, reading them included. It is
-// below a fifth of the default lease of the tests: what only a beat repairs, or only the end of a lease brings back, is a
-// failure.
+// drainTimeout bounds how long after the last stream's end the gauges may take to reach zero, reading them included. It
+// is shorter than the time between two beats, a fifth of the default lease. So a permit that comes back only with a
+// beat, or with the end of a lease, is a failure.
 const drainTimeout = 10 * time.Second
 
 // AwaitDrained waits until nothing runs or waits in the pools.
@@ -24,9 +24,9 @@ func (e *Env) AwaitDrained(t testing.TB, pools ...string) {
 }
 
 // DrainCheck is what must hold after every case, once its last stream has ended: the pool's gauges are zero in bounded
-// time, every evaluated request has exactly one outcome, the upstream never ran more than the limit, exactly limit requests
-// are admitted again at once and one more is not, and Envoy and its VMs live. The calls that fill are like the given one,
-// by default the zero Call. All of the upstream's requests must have been for one key of the pool.
+// time, every evaluated request has exactly one outcome, the upstream never ran more than the limit, exactly limit
+// requests are admitted again at once and one more is not, and Envoy and its VMs live. The calls that fill are like the
+// given one, by default the zero Call. All of the upstream's requests must have been for one key of the pool.
 func (e *Env) DrainCheck(t testing.TB, pool string, limit int, like ...Call) {
 	t.Helper()
 	e.AwaitDrained(t, pool)
@@ -58,7 +58,8 @@ func (e *Env) fill(t testing.TB, pool string, limit int, call Call) {
 	}
 	defer e.Up.Open(gate)
 	if !Poll(Patience, func() bool { return e.Up.Running() == before+limit }) {
-		t.Fatalf("%s: %d of %d are admitted after the drain, %d answered", pool, e.Up.Running()-before, limit, CountDone(held))
+		t.Fatalf("%s: %d of %d are admitted after the drain, %d answered", pool, e.Up.Running()-before, limit,
+			CountDone(held))
 	}
 	extra := call.With(gate + "-extra")
 	extra.Deadline = 50 * time.Millisecond // where the pool has a queue, the one too many leaves it soon

@@ -39,8 +39,8 @@ type Env struct {
 
 var envs atomic.Int64
 
-// New gives the test a listener in the Envoy. It is removed at the test's end, which fails if Envoy has died or a VM has
-// trapped meanwhile.
+// New gives the test a listener in the Envoy. It is removed at the test's end, which fails if Envoy has died or a VM
+// has trapped meanwhile.
 func New(t testing.TB, e *Envoy, s Setup) *Env {
 	t.Helper()
 	env := prepareEnv(t, e, s)
@@ -54,7 +54,8 @@ func prepareEnv(t testing.TB, e *Envoy, s Setup) *Env {
 	if err != nil {
 		t.Fatal(err)
 	}
-	env := &Env{Envoy: e, Up: NewUpstream(t), Port: port, name: fmt.Sprintf("t%d", envs.Add(1)), setup: s, mark: len(e.Log())}
+	env := &Env{Envoy: e, Up: NewUpstream(t), Port: port, name: fmt.Sprintf("t%d", envs.Add(1)), setup: s,
+		mark: len(e.Log())}
 	env.pools = env.name
 	if s.PoolsOf != nil {
 		env.pools = s.PoolsOf.pools
@@ -163,8 +164,8 @@ func (e *Env) configuration(t testing.TB, s Setup, stage string) string {
 	return raw
 }
 
-// PoolName is the name under which Envoy knows the pool that the test's Config calls so: metrics of one name are one object
-// for all listeners, so no two tests may share a name.
+// PoolName is the name under which Envoy knows the pool that the test's Config calls so: metrics of one name are one
+// object for all listeners, so no two tests may share a name.
 func (e *Env) PoolName(pool string) string { return e.pools + "_" + pool }
 
 // URL is where clients that are not the rig's find the gateway.

@@ -6,8 +6,8 @@ import (
 )
 
 // Patience bounds every wait for what has to happen sooner or later. It says nothing about how soon: that is for the
-// assertions of a test. It is long because a busy machine is slow (Envoy then compiles the module for half a minute), and
-// it costs nothing, because a test that passes never waits to its end.
+// assertions of a test. It is long because a busy machine is slow (Envoy then compiles the module for half a minute),
+// and it costs nothing, because a test that passes never waits to its end.
 const Patience = 2 * time.Minute
 
 // pollInterval is short against a tick of the filter (10 ms), so that polling adds no lateness worth measuring.

@@ -16,8 +16,8 @@ func NewWithModule(t testing.TB, e *Envoy, module string, s Setup) *Env {
 	return env
 }
 
-// Upgrade replaces the module of the running listener and nothing else. Other bytes under the same vm_id mean new VMs with
-// the shared data of the old ones.
+// Upgrade replaces the module of the running listener and nothing else. Other bytes under the same vm_id mean new VMs
+// with the shared data of the old ones.
 func (e *Env) Upgrade(t testing.TB, module string) error {
 	t.Helper()
 	e.module = module
@@ -53,7 +53,8 @@ func BuildModule(t testing.TB, tag string) string {
 		t.Fatal(err)
 	}
 	out := filepath.Join(t.TempDir(), tag+".wasm")
-	cmd := exec.Command("go", "build", "-tags", tag, "-buildmode=c-shared", "-buildvcs=false", "-trimpath", "-ldflags=-s -w", "-o", out, "./cmd/filter")
+	cmd := exec.Command("go", "build", "-tags", tag, "-buildmode=c-shared", "-buildvcs=false", "-trimpath",
+		"-ldflags=-s -w", "-o", out, "./cmd/filter")
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm")
 	if text, err := cmd.CombinedOutput(); err != nil {

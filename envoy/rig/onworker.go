@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// H2On opens an HTTP/2 connection that is served by the worker with this number. The kernel deals connections out, so it
-// takes some tries. Nobody else may connect to the listener meanwhile.
+// H2On opens an HTTP/2 connection that is served by the worker with this number. The kernel chooses the worker of each
+// connection, so it takes some tries. Nobody else may connect to the listener meanwhile.
 func (e *Env) H2On(t testing.TB, worker int) *H2 {
 	t.Helper()
 	for range 100 {

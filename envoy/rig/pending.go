@@ -48,8 +48,8 @@ func (p *Pending) Done() bool {
 	}
 }
 
-// Wait returns the reply once it has ended. A call may run for as long as the test likes; only the waiting for its end is
-// bounded, so that a hang is a failure of this test and not a timeout of the whole binary.
+// Wait returns the reply once it has ended. A call may run for as long as the test likes; only the waiting for its end
+// is bounded, so that a hang is a failure of this test and not a timeout of the whole binary.
 func (p *Pending) Wait() *Reply {
 	select {
 	case <-p.done:

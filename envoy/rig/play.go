@@ -28,7 +28,8 @@ func (u *Upstream) play(w http.ResponseWriter, r *http.Request, s Script, body [
 		return u.stream(ctx, w, s)
 	}
 	switch {
-	case s.NoBody || r.Method == http.MethodHead || s.status() == http.StatusNoContent || s.status() == http.StatusNotModified:
+	case s.NoBody || r.Method == http.MethodHead || s.status() == http.StatusNoContent ||
+		s.status() == http.StatusNotModified:
 	case s.Body != "":
 		io.WriteString(w, s.Body)
 	default:
@@ -112,7 +113,8 @@ func upgrade(w http.ResponseWriter, r *http.Request) Ending {
 		return EndingReset
 	}
 	defer conn.Close()
-	fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: %s\r\n\r\n", r.Header.Get("Upgrade"))
+	fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: %s\r\n\r\n",
+		r.Header.Get("Upgrade"))
 	io.Copy(conn, in)
 	return EndingCancelled
 }

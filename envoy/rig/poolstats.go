@@ -9,7 +9,8 @@ import (
 )
 
 // Outcomes are the counters of which each evaluated request moves exactly one.
-var Outcomes = []string{"admitted", "rejected_queue_full", "rejected_closed", "rejected_breaker", "expired_max_wait", "expired_deadline",
+var Outcomes = []string{"admitted", "rejected_queue_full", "rejected_closed", "rejected_breaker", "expired_max_wait",
+	"expired_deadline",
 	"cancelled_waiting"}
 
 const headgatePrefix = "wasmcustom.headgate."

@@ -23,7 +23,7 @@ const defaultDrain = time.Hour
 type Options struct {
 	Workers  int
 	LogLevel string        // "": warning
-	Drain    time.Duration // how long a replaced or removed listener serves its old connections; 0: longer than any test runs
+	Drain    time.Duration // how long a replaced listener serves its old connections; 0: longer than any test runs
 	Args     []string
 }
 
@@ -114,7 +114,8 @@ func (e *Envoy) arguments(o Options) []string {
 	if drain == 0 {
 		drain = defaultDrain
 	}
-	args := []string{"-c", e.bootstrapPath(), "--concurrency", strconv.Itoa(e.Workers), "--disable-hot-restart", "-l", level,
+	args := []string{"-c", e.bootstrapPath(), "--concurrency", strconv.Itoa(e.Workers), "--disable-hot-restart", "-l",
+		level,
 		"--drain-time-s", strconv.Itoa(int(drain.Seconds())), "--drain-strategy", "immediate"}
 	return append(args, o.Args...)
 }

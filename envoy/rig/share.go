@@ -27,9 +27,9 @@ func (s Seen) overlap(from, to time.Time) time.Duration {
 	return max(0, to.Sub(from))
 }
 
-// PeakUntil is Peak, computed from the records, where a request whose client left counts until then; left is by id. Envoy
-// ends a filter's stream before it closes the upstream's connection, so that for some 0.1 ms a permit that is handed to
-// another worker and the request that gave it back can both be seen here.
+// PeakUntil is Peak, computed from the records, where a request whose client left counts until then; left is by id.
+// Envoy ends a filter's stream before it closes the upstream's connection, so that for some 0.1 ms a permit that is
+// handed to another worker and the request that gave it back can both be seen here.
 func (u *Upstream) PeakUntil(left map[string]time.Time) int {
 	type event struct {
 		at   time.Time

@@ -37,7 +37,8 @@ type Seen struct {
 	Ending Ending
 }
 
-// An Upstream is a scripted HTTP server (HTTP/1.1 and h2c on one port) that records what it saw and how much ran at once.
+// An Upstream is a scripted HTTP server (HTTP/1.1 and h2c on one port) that records what it saw and how much ran at
+// once.
 type Upstream struct {
 	Port int
 
@@ -259,7 +260,8 @@ func (u *Upstream) begin(r *http.Request, script Script) (*Seen, Script) {
 		u.turns[script.ID]++
 		script = script.turn(u.turns[script.ID] - 1)
 	}
-	seen := &Seen{ID: script.ID, Key: r.Header.Get(u.keyHeader), Method: r.Method, Host: r.Host, URI: r.RequestURI, Proto: r.Proto,
+	seen := &Seen{ID: script.ID, Key: r.Header.Get(u.keyHeader), Method: r.Method, Host: r.Host, URI: r.RequestURI,
+		Proto:  r.Proto,
 		Header: r.Header.Clone(), Start: time.Now()}
 	conn, _ := r.Context().Value(connKey{}).(net.Conn)
 	u.seen = append(u.seen, seen)
@@ -268,8 +270,8 @@ func (u *Upstream) begin(r *http.Request, script Script) (*Seen, Script) {
 	return seen, script
 }
 
-// raisePeaks counts a request only while its connection is open at Envoy's end: Envoy closes it and grants the permit to
-// the next request in one turn, and this process may learn of the new request first.
+// raisePeaks counts a request only while its connection is open at Envoy's end: Envoy closes it and grants the permit
+// to the next request in one turn, and this process may learn of the new request first.
 func (u *Upstream) raisePeaks(key string) {
 	if len(u.active) <= u.peak && len(u.active) <= u.peakBy[key] {
 		return

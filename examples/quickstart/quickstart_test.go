@@ -133,13 +133,14 @@ func freePort(t *testing.T) int {
 	return port
 }
 
-// Two run, three wait, three are refused at once. All eight have to come while the first two run: where the machine is too
-// busy for that, the model takes longer.
+// Two run, three wait, three are refused at once. All eight have to come while the first two run: where the machine is
+// too busy for that, the model takes longer.
 func TestEightRequestsAtOnceEndAsTheREADMESays(t *testing.T) {
 	binary, err := rig.EnvoyPath()
 	require.NoError(t, err)
 	gateway, admin, model := freePort(t), freePort(t), freePort(t)
-	start(t, binary, "--disable-hot-restart", "--log-level", "error", "--concurrency", "2", "-c", here(t, gateway, admin, model))
+	start(t, binary, "--disable-hot-restart", "--log-level", "error", "--concurrency", "2", "-c",
+		here(t, gateway, admin, model))
 	awaitAnswer(t, "http://127.0.0.1:"+strconv.Itoa(admin)+"/ready")
 	want := map[int]int{http.StatusOK: 5, http.StatusTooManyRequests: 3}
 	var count map[int]int

@@ -1,5 +1,5 @@
-// Command stocknoop is a filter that does nothing, on the stock SDK for standard Go: the yardstick for what a binding alone
-// costs. It is a module of its own so that Headgate does not depend on that SDK.
+// Command stocknoop is a filter that does nothing, on the stock SDK for standard Go: the yardstick for what a binding
+// alone costs. It is a module of its own so that Headgate does not depend on that SDK.
 package main
 
 import (

@@ -9,8 +9,8 @@ import (
 )
 
 // Merge returns a module whose memory is initialised by a few large segments instead of thousands of small ones. The Go
-// linker leaves out every run of zeros; an engine then spends more time on the segments than on the bytes, each time a VM
-// is made. A module that isn't laid out as expected is returned unchanged: Merge only saves time.
+// linker leaves out every run of zeros; an engine then spends more time on the segments than on the bytes, each time a
+// VM is made. A module that isn't laid out as expected is returned unchanged: Merge only saves time.
 func Merge(wasm []byte) []byte {
 	merged, err := mergeSections(wasm)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package memory lends linear memories to WebAssembly VMs and takes them back for others. A VM always gets a memory that
-// is all zeros, as a fresh one is.
+// Package memory lends linear memories to WebAssembly VMs and takes them back for others. A VM always gets a memory
+// that is all zeros, as a fresh one is.
 package memory
 
 import (

@@ -1,5 +1,6 @@
-// Command puppet is a guest without a will of its own: in each callback it asks the test, through a foreign function, what
-// to do next, does it, and reports the result, until it is told what to return. So one guest tests every rule of the host.
+// Command puppet is a guest without a will of its own: in each callback it asks the test, through a foreign function,
+// what to do next, does it, and reports the result, until it is told what to return. So one guest tests every rule of
+// the host.
 package main
 
 import (
@@ -107,12 +108,13 @@ var (
 func next(message []byte) []byte {
 	outPtr, outSize = 0, 0
 	kept = append(kept[:0], message)
-	foreign(address(puppetName), uint32(len(puppetName)), address(message), uint32(len(message)), at(&outPtr), at(&outSize))
+	foreign(address(puppetName), uint32(len(puppetName)), address(message), uint32(len(message)), at(&outPtr),
+		at(&outSize))
 	return taken(outSize)
 }
 
-// kept holds what the host is about to read. It also forces it onto the heap: a stack may move, and the host knows only the
-// number of an address.
+// kept holds what the host is about to read. It also forces it onto the heap: a stack may move, and the host knows only
+// the number of an address.
 var kept [][]byte
 
 func at[T any](p *T) uint32 { return uint32(uintptr(unsafe.Pointer(p))) }

@@ -1,8 +1,8 @@
 // Command turnstile is a small real filter: as many requests at once as its configuration says, over all workers; the
 // others wait their turn, on each worker first come, first served.
 //
-// The count is in shared data. A request that finds no room pauses. Whoever leaves sends a word to every worker's queue,
-// and a worker that hears it tries again for its oldest waiter.
+// The count is in shared data. A request that finds no room pauses. Whoever leaves sends a word to every worker's
+// queue, and a worker that hears it tries again for its oldest waiter.
 package main
 
 import (
