@@ -202,7 +202,6 @@ func (p *puppet) must(op byte, args ...any) answer {
 	return a
 }
 
-func (p *puppet) log(text string)                  { p.must(opLog, 2, text) }
 func (p *puppet) get(key string) answer            { return p.call(opGetData, key) }
 func (p *puppet) header(kind int, n string) answer { return p.call(opGetHeader, kind, n) }
 func (p *puppet) set(key, value string, cas uint64) wasmtest.Status {
