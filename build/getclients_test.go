@@ -48,11 +48,15 @@ func TestGetClientsInstallsOnceAndRepairsWhatWasInterrupted(t *testing.T) {
 func TestGetClientsSaysWhatIsMissing(t *testing.T) {
 	failing := func(what, with string) string { return strings.Replace(clientsPython, what, with, 1) }
 	for name, c := range map[string]struct{ python, npm, which, want string }{
-		"a name":   {clientsPython, "", "perl", "error: want python or javascript"},
-		"venv":     {failing(`mkdir -p "$3/bin"`, "exit 1"), "", "python", "error: python3 can't make a virtual environment: install its venv module"},
-		"a newer":  {failing(`"-c import hashlib"`, `"-c import sys"*) exit 1 ;; "-c import hashlib"`), "", "python", "error: python3 is older than 3.9"},
-		"PyPI":     {failing(`"-m venv"`, `"-m pip") echo "ERROR: no route"; exit 1 ;; "-m venv"`), "", "python", "error: pip can't get the Python clients: ERROR: no route; is PyPI reachable?"},
-		"registry": {clientsPython, "echo 'npm error no route'; exit 1", "javascript", "error: npm can't get the JavaScript client: npm error no route; is the npm registry reachable?"},
+		"a name": {clientsPython, "", "perl", "error: want python or javascript"},
+		"venv": {failing(`mkdir -p "$3/bin"`, "exit 1"), "", "python",
+			"error: python3 can't make a virtual environment: install its venv module"},
+		"a newer": {failing(`"-c import hashlib"`, `"-c import sys"*) exit 1 ;; "-c import hashlib"`), "", "python",
+			"error: python3 is older than 3.9"},
+		"PyPI": {failing(`"-m venv"`, `"-m pip") echo "ERROR: no route"; exit 1 ;; "-m venv"`), "", "python",
+			"error: pip can't get the Python clients: ERROR: no route; is PyPI reachable?"},
+		"registry": {clientsPython, "echo 'npm error no route'; exit 1", "javascript",
+			"error: npm can't get the JavaScript client: npm error no route; is the npm registry reachable?"},
 	} {
 		path := program(t, "python3", c.python) + ":" + program(t, "npm", c.npm) + ":/usr/bin:/bin"
 		_, said, err := getClients(t, []string{"HEADGATE_TOOLS=" + t.TempDir(), "PATH=" + path}, c.which)

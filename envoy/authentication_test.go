@@ -21,10 +21,11 @@ func tenantOf(sources ...rig.Object) rig.Object {
 		"class": []rig.Object{{"header": "x-class", "trusted": true}}}}
 }
 
-// identified is a listener with a pool of one permit for each tenant, behind filters that say who that is.
+// identified is a listener with a pool of one permit for each tenant, behind filters that authenticate the client.
 func identified(t *testing.T, before []rig.Object, sources ...rig.Object) *rig.Env {
 	t.Helper()
-	return rig.New(t, rig.Shared(t, 2), rig.Setup{Config: &rig.Config{Pools: []rig.Pool{tenantPool(1, 0)}, More: tenantOf(sources...)}, Before: before})
+	return rig.New(t, rig.Shared(t, 2), rig.Setup{Config: &rig.Config{Pools: []rig.Pool{tenantPool(1, 0)},
+		More: tenantOf(sources...)}, Before: before})
 }
 
 // oneKey checks that two calls count against one key of the pool; twoKeys that they don't.
@@ -56,33 +57,39 @@ func TestTenantFromAVerifiedToken(t *testing.T) {
 		return with(append(more, issuer.Bearer(t, rig.Object{"sub": name}))...)
 	}
 	twoKeys(t, env, "two subjects", sub("acme"), sub("other"))
-	oneKey(t, env, "tenant", "one subject, another token", sub("acme"), with(issuer.Bearer(t, rig.Object{"sub": "acme", "jti": "2"})))
-	oneKey(t, env, "tenant", "a header that says otherwise", sub("acme"), sub("acme", rig.Field{Name: "x-tenant", Value: "fresh"}))
-	oneKey(t, env, "tenant", "no token", with(rig.Field{Name: "x-tenant", Value: "a"}), with(rig.Field{Name: "x-tenant", Value: "b"}))
+	oneKey(t, env, "tenant", "one subject, another token", sub("acme"),
+		with(issuer.Bearer(t, rig.Object{"sub": "acme", "jti": "2"})))
+	oneKey(t, env, "tenant", "a header that says otherwise", sub("acme"),
+		sub("acme", rig.Field{Name: "x-tenant", Value: "fresh"}))
+	oneKey(t, env, "tenant", "no token", with(rig.Field{Name: "x-tenant", Value: "a"}),
+		with(rig.Field{Name: "x-tenant", Value: "b"}))
 	twoKeys(t, env, "no token beside a subject", sub("acme"), rig.Call{})
-	oneKey(t, env, "tenant", "a subject that is no text is none", with(issuer.Bearer(t, rig.Object{"sub": ""})), rig.Call{})
+	oneKey(t, env, "tenant", "a subject that is no text is none", with(issuer.Bearer(t, rig.Object{"sub": ""})),
+		rig.Call{})
 	env.AwaitDrained(t, "tenant")
 	env.CheckIdentity(t, "tenant")
 }
 
-// noGood are the ways in which a token is none.
+// noGood are calls with tokens that authentication has to refuse.
 func noGood(t *testing.T, issuer *rig.TokenIssuer) map[string]rig.Call {
 	good := issuer.Token(t, rig.Object{"sub": "acme"})
 	bearer := func(token string) rig.Call { return with(rig.Field{Name: "authorization", Value: "Bearer " + token}) }
+	hourAgo := time.Now().Add(-time.Hour).Unix()
 	parts := strings.Split(good, ".")
 	other := strings.Split(issuer.Token(t, rig.Object{"sub": "other"}), ".")
 	return map[string]rig.Call{
 		"another issuer's":           with(rig.NewTokenIssuer(t).Bearer(t, rig.Object{"sub": "acme"})),
 		"another token's signature":  bearer(parts[0] + "." + parts[1] + "." + other[2]),
 		"not signed":                 bearer("eyJhbGciOiJub25lIn0." + parts[1] + "."),
-		"expired":                    with(issuer.Bearer(t, rig.Object{"sub": "acme", "exp": time.Now().Add(-time.Hour).Unix()})),
+		"expired":                    with(issuer.Bearer(t, rig.Object{"sub": "acme", "exp": hourAgo})),
 		"cut":                        bearer(good[:len(good)-20]),
 		"not a token":                bearer("acme"),
 		"of an issuer nobody trusts": with(issuer.Bearer(t, rig.Object{"sub": "acme", "iss": "else"})),
 	}
 }
 
-// Whichever filter is first, what authentication refuses reaches no upstream; where it is first, not even a pool.
+// Whichever filter comes first: a request that authentication refuses reaches no upstream. If authentication comes
+// first, it does not reach a pool either.
 func TestForgedTokensNeverReachATenantsPool(t *testing.T) {
 	issuer := rig.NewTokenIssuer(t)
 	calls := noGood(t, issuer)
@@ -122,16 +129,18 @@ func TestForgedTokensNeverReachATenantsPool(t *testing.T) {
 	}
 }
 
-// A request that waited goes through the filters behind ours like any other: a wait is no way round them.
+// A request that waited goes through the filters behind ours, as any other request does.
 func TestWaitingDoesNotSkipTheFiltersBehind(t *testing.T) {
 	issuer := rig.NewTokenIssuer(t)
 	for _, model := range []rig.Object{{"header": "x-model"}, {"json_body": "model"}} {
-		env := rig.New(t, rig.Shared(t, 2), rig.Setup{Config: &rig.Config{Pools: []rig.Pool{modelPool(1, 2, "10s")}, More: modelOf(model)},
+		env := rig.New(t, rig.Shared(t, 2), rig.Setup{Config: &rig.Config{Pools: []rig.Pool{modelPool(1, 2, longWait)},
+			More: modelOf(model)},
 			After: []rig.Object{issuer.Filter(false), rbacFilter}})
 		good := issuer.Bearer(t, rig.Object{"sub": "acme"})
 		body := []byte(`{"model":"m"}`)
 		held := env.Hold(t, "held", rig.Call{Header: []rig.Field{good}, Body: body})
-		waiters := env.Queue(t, "model", rig.Call{Body: body}.With("no token"), rig.Call{Header: append([]rig.Field{good}, failing.Header...), Body: body}.With("denied"))
+		waiters := env.Queue(t, "model", rig.Call{Body: body}.With("no token"),
+			rig.Call{Header: append([]rig.Field{good}, failing.Header...), Body: body}.With("denied"))
 		env.Up.Open("held")
 		mustBeOK(t, "the held one", held.Wait())
 		if r := waiters[0].Wait(); r.Status != http.StatusUnauthorized {
@@ -151,7 +160,8 @@ func TestTenantFromTheClientsCertificate(t *testing.T) {
 	authority := rig.NewAuthority(t)
 	uri := func(text string) *url.URL { u, _ := url.Parse(text); return u }
 	name := func(spiffe, dns, common string) x509.Certificate {
-		return x509.Certificate{Subject: pkix.Name{CommonName: common}, DNSNames: []string{dns}, URIs: []*url.URL{uri("spiffe://rig/" + spiffe)}}
+		return x509.Certificate{Subject: pkix.Name{CommonName: common}, DNSNames: []string{dns},
+			URIs: []*url.URL{uri("spiffe://rig/" + spiffe)}}
 	}
 	a := authority.Client(t, name("a", "a.test", "client a"))
 	for source, other := range map[string]x509.Certificate{
@@ -178,29 +188,34 @@ func TestTenantFromTheClientsCertificate(t *testing.T) {
 }
 
 // headerToMetadata moves x-key into metadata, as a filter that looks up API keys does.
-var headerToMetadata = rig.Filter("envoy.filters.http.header_to_metadata", "envoy.extensions.filters.http.header_to_metadata.v3.Config", rig.Object{
-	"request_rules": []rig.Object{{"header": "x-key", "remove": true,
-		"on_header_present": rig.Object{"metadata_namespace": "keys", "key": "owner", "type": "STRING"}}},
-})
+var headerToMetadata = rig.Filter("envoy.filters.http.header_to_metadata",
+	"envoy.extensions.filters.http.header_to_metadata.v3.Config", rig.Object{
+		"request_rules": []rig.Object{{"header": "x-key", "remove": true,
+			"on_header_present": rig.Object{"metadata_namespace": "keys", "key": "owner", "type": "STRING"}}},
+	})
 
 // setFilterState puts x-state into filter state.
-var setFilterState = rig.Filter("envoy.filters.http.set_filter_state", "envoy.extensions.filters.http.set_filter_state.v3.Config", rig.Object{
-	"on_request_headers": []rig.Object{{"object_key": "rig.owner", "factory_key": "envoy.string",
-		"format_string": rig.Object{"text_format_source": rig.Object{"inline_string": "%REQ(x-state)%"}, "omit_empty_values": true}, "skip_if_empty": true}},
-})
+var setFilterState = rig.Filter("envoy.filters.http.set_filter_state",
+	"envoy.extensions.filters.http.set_filter_state.v3.Config", rig.Object{
+		"on_request_headers": []rig.Object{{"object_key": "rig.owner", "factory_key": "envoy.string",
+			"format_string": rig.Object{"text_format_source": rig.Object{"inline_string": "%REQ(x-state)%"},
+				"omit_empty_values": true}, "skip_if_empty": true}},
+	})
 
 func TestTenantSourcesInTheirOrder(t *testing.T) {
 	env := identified(t, []rig.Object{headerToMetadata, setFilterState},
 		rig.Object{"metadata": []string{"keys", "owner"}}, rig.Object{"filter_state": "rig.owner"},
 		rig.Object{"header": "x-tenant", "trusted": true}, rig.Object{"value": "last"})
-	key, state, header := rig.Field{Name: "x-key", Value: "a"}, rig.Field{Name: "x-state", Value: "a"}, rig.Field{Name: "x-tenant", Value: "a"}
+	first := func(name string) rig.Field { return rig.Field{Name: name, Value: "a"} }
 	second := func(f rig.Field) rig.Field { f.Value = "b"; return f }
+	key, state, header := first("x-key"), first("x-state"), first("x-tenant")
 	for _, f := range []rig.Field{key, state, header} {
 		oneKey(t, env, "tenant", "the same "+f.Name, with(f), with(f))
 		twoKeys(t, env, "two of "+f.Name, with(f), with(second(f)))
 	}
 	oneKey(t, env, "tenant", "the same name from two sources", with(key), with(header))
-	oneKey(t, env, "tenant", "metadata before filter state and header", with(key), with(key, second(state), second(header)))
+	oneKey(t, env, "tenant", "metadata before filter state and header", with(key),
+		with(key, second(state), second(header)))
 	oneKey(t, env, "tenant", "filter state before a header", with(state), with(state, second(header)))
 	twoKeys(t, env, "a source that yields hides the next", with(second(key), header), with(header))
 	oneKey(t, env, "tenant", "nothing but the value", rig.Call{}, rig.Call{})
@@ -212,12 +227,15 @@ func TestTenantSourcesInTheirOrder(t *testing.T) {
 // ext_authz leaves what its service says in metadata of its own.
 func TestTenantFromExternalAuthorisation(t *testing.T) {
 	authz := rig.NewUpstream(t)
+	owner := rig.Object{"patterns": []rig.Object{{"exact": "x-owner"}}}
 	filter := rig.Filter("envoy.filters.http.ext_authz", "envoy.extensions.filters.http.ext_authz.v3.ExtAuthz", rig.Object{
-		"http_service": rig.Object{"server_uri": rig.Object{"uri": "http://authz", "cluster": "authz", "timeout": "5s"},
-			"authorization_response": rig.Object{"dynamic_metadata_from_headers": rig.Object{"patterns": []rig.Object{{"exact": "x-owner"}}}}},
+		"http_service": rig.Object{"server_uri": rig.Object{"uri": "http://authz", "cluster": "authz", "timeout": "60s"},
+			"authorization_response": rig.Object{"dynamic_metadata_from_headers": owner}},
 	})
-	env := rig.New(t, rig.Shared(t, 2), rig.Setup{Before: []rig.Object{filter}, Clusters: []rig.Object{rig.Cluster("authz", authz.Port)},
-		Config: &rig.Config{Pools: []rig.Pool{tenantPool(1, 0)}, More: tenantOf(rig.Object{"metadata": []string{"envoy.filters.http.ext_authz", "x-owner"}})}})
+	env := rig.New(t, rig.Shared(t, 2), rig.Setup{Before: []rig.Object{filter},
+		Clusters: []rig.Object{rig.Cluster("authz", authz.Port)},
+		Config: &rig.Config{Pools: []rig.Pool{tenantPool(1, 0)},
+			More: tenantOf(rig.Object{"metadata": []string{"envoy.filters.http.ext_authz", "x-owner"}})}})
 	call := func(id, owner string, status int) rig.Call {
 		authz.Override(id, rig.Script{Status: status, Headers: map[string]string{"x-owner": owner}})
 		return rig.Call{Script: rig.Script{ID: id, HeaderGate: id}}
@@ -234,131 +252,4 @@ func TestTenantFromExternalAuthorisation(t *testing.T) {
 	env.Up.Open("first")
 	mustBeOK(t, "the first", a.Wait())
 	env.AwaitDrained(t, "tenant")
-}
-
-func TestModelSourcesInTheirOrder(t *testing.T) {
-	more := modelOf(rig.Object{"header": "x-model"}, rig.Object{"json_body": "model"}, rig.Object{"path": "/deployments/{model}/"}, rig.Object{"value": "last"})
-	more["identity"].(rig.Object)["aliases"] = rig.Object{"a-2024": "a", "a-2025": "a"}
-	env := rig.New(t, rig.Shared(t, 2), rig.Setup{Config: &rig.Config{Pools: []rig.Pool{modelPool(1, 0, "")}, More: more}})
-	header := func(name string) rig.Call { return rig.Call{Model: name} }
-	body := func(name string) rig.Call { return rig.Call{NoModel: true, Body: []byte(`{"model":"` + name + `"}`)} }
-	path := func(name string) rig.Call {
-		return rig.Call{NoModel: true, Path: "/deployments/" + name + "/chat/completions", Body: []byte(`{}`)}
-	}
-	none := rig.Call{NoModel: true, Body: []byte(`{}`)}
-	oneKey(t, env, "model", "header and body", header("a"), body("a"))
-	oneKey(t, env, "model", "body and path", body("a"), path("a"))
-	oneKey(t, env, "model", "the header decides", header("a"), rig.Call{Model: "a", Body: []byte(`{"model":"b"}`)})
-	both := path("b")
-	both.Body = []byte(`{"model":"a"}`)
-	oneKey(t, env, "model", "the body before the path", body("a"), both)
-	twoKeys(t, env, "two in the path", path("a"), path("b"))
-	oneKey(t, env, "model", "nothing but the value", none, rig.Call{NoModel: true, Method: "GET"})
-	twoKeys(t, env, "nothing beside a model", none, body("a"))
-	for what, c := range map[string]rig.Call{"header": header("a-2024"), "body": body("a-2025"), "path": path("a-2024")} {
-		oneKey(t, env, "model", "an alias in the "+what, header("a"), c)
-	}
-	twoKeys(t, env, "a name that is no alias", header("a"), header("a-2026"))
-	env.Up.ResetPeak()
-	env.DrainCheck(t, "model", 1, header("a"))
-}
-
-// jsonToMetadata is Envoy's own way to a model in the body; it needs no flag of the wasm filter.
-var jsonToMetadata = rig.Filter("envoy.filters.http.json_to_metadata", "envoy.extensions.filters.http.json_to_metadata.v3.JsonToMetadata", rig.Object{
-	"request_rules": rig.Object{"rules": []rig.Object{{"selectors": []rig.Object{{"key": "model"}},
-		"on_present": rig.Object{"metadata_namespace": "body", "key": "model"}}}},
-})
-
-func TestModelFromJSONToMetadata(t *testing.T) {
-	env := rig.New(t, rig.Shared(t, 2), rig.Setup{Before: []rig.Object{jsonToMetadata},
-		Config: &rig.Config{Pools: []rig.Pool{modelPool(1, 0, "")}, More: modelOf(rig.Object{"metadata": []string{"body", "model"}})}})
-	body := func(text string) rig.Call {
-		return rig.Call{NoModel: true, Body: []byte(text), Header: []rig.Field{{Name: "content-type", Value: "application/json"}}}
-	}
-	oneKey(t, env, "model", "one model", body(`{"model":"a"}`), body(`{"messages":[],"model":"a"}`))
-	twoKeys(t, env, "two models", body(`{"model":"a"}`), body(`{"model":"b"}`))
-	oneKey(t, env, "model", "none", body(`{}`), body(`no JSON`))
-	env.Up.ResetPeak()
-	env.DrainCheck(t, "model", 1, body(`{"model":"a"}`))
-}
-
-func TestPoolThatMatchesAClassGatesThatClassAlone(t *testing.T) {
-	pool := rig.Pool{Name: "background", Limit: 1, Match: rig.Object{"class": []string{"background", "batch"}}}
-	env := governed(t, 2, pool)
-	held := env.Hold(t, "held", rig.Call{Class: "background"})
-	for range 5 {
-		mustBeOK(t, "another class", env.Do(t, rig.Call{Class: "interactive"}))
-		mustBeOK(t, "no class", env.Do(t, rig.Call{}))
-		mustBeOK(t, "a class that only resembles it", env.Do(t, rig.Call{Class: "Background"}))
-		env.CheckRefused(t, env.Do(t, rig.Call{Class: "batch"}), "background", rig.Rejected)
-	}
-	env.CheckCounts(t, "background", rig.Counts{"evaluated": 6, "admitted": 1})
-	env.Up.Open("held")
-	mustBeOK(t, "the held one", held.Wait())
-	env.Up.ResetPeak()
-	env.DrainCheck(t, "background", 1, rig.Call{Class: "batch"})
-}
-
-func TestClassSentTwiceIsRefused(t *testing.T) {
-	env := governed(t, 2, tenantPool(1, 0))
-	r := env.Do(t, rig.Call{Class: "a", Header: []rig.Field{{Name: "x-class", Value: "a"}}}.With("twice"))
-	if r.Status != http.StatusBadRequest || r.Reason() != rig.Ambiguous || env.Up.Saw("twice") {
-		t.Errorf("got %s, want 400 %s", r, rig.Ambiguous)
-	}
-	env.CheckCounts(t, "tenant", rig.Counts{"evaluated": 0})
-}
-
-// spellings of a governed path; each must count in the same pool, or be refused by Envoy itself.
-func spellings() []string {
-	return []string{"/v1/chat/completions", "/v1//chat/completions", "/v1/chat//completions", "/v1/chat/completions/", "/v1/chat/completions?x=1",
-		"/v1/./chat/completions", "/v1/x/../chat/completions", "/v1/chat/x/../completions", "/v1/chat%2Fcompletions", "/v1/chat%2fcompletions",
-		"/v1/ch%61t/completions", "/v1/chat/completion%73", "/V1/Chat/Completions", "/v1/chat/completions;a=b", "/v1/chat/completions;", "/v1/chat/completions#x",
-		"/v1/chat\\completions", "/v1/%2e/chat/completions", "/v1/chat/%2e%2e/chat/completions", "//v1/chat/completions"}
-}
-
-func TestCase_O20_SpellingsOfThePathCountInOnePool(t *testing.T) {
-	managers := map[string]rig.Object{
-		"as it comes": {},
-		"normalised":  {"normalize_path": true, "merge_slashes": true, "path_with_escaped_slashes_action": "KEEP_UNCHANGED"},
-		"unescaped":   {"normalize_path": true, "merge_slashes": true, "path_with_escaped_slashes_action": "UNESCAPE_AND_FORWARD"},
-		"redirecting": {"normalize_path": true, "merge_slashes": true, "path_with_escaped_slashes_action": "UNESCAPE_AND_REDIRECT"},
-		"refusing":    {"normalize_path": true, "merge_slashes": true, "path_with_escaped_slashes_action": "REJECT_REQUEST"},
-	}
-	for name, manager := range managers {
-		t.Run(name, func(t *testing.T) {
-			env := rig.New(t, rig.Shared(t, 2), rig.Setup{Config: &rig.Config{Pools: []rig.Pool{{Name: "all", Limit: 1}},
-				More: rig.Object{"routes": []string{"POST /v1/chat/completions"}}}, Manager: manager})
-			held := env.Hold(t, "held")
-			for _, path := range spellings() {
-				r := env.Raw(t, "POST "+path+" HTTP/1.1\r\nhost: gateway\r\nx-model: m\r\ncontent-length: 0\r\n\r\n")
-				byEnvoy := r.Status == http.StatusBadRequest || r.Status == http.StatusTemporaryRedirect
-				if !byEnvoy && (r.Status != http.StatusTooManyRequests || r.Reason() != rig.Rejected) {
-					t.Errorf("%s: got %s, want 429 while the pool is full", path, r)
-				}
-			}
-			if n := len(env.Up.Requests()); n != 1 {
-				t.Errorf("%d spellings reached the upstream", n-1)
-			}
-			env.Up.Open("held")
-			mustBeOK(t, "the held one", held.Wait())
-			env.DrainCheck(t, "all", 1)
-		})
-	}
-}
-
-// The model in the path: its spellings are one model.
-func TestCase_O20_SpellingsOfTheModelInThePathAreOneModel(t *testing.T) {
-	env := modelFrom(t, rig.Object{"path": "/deployments/{model}/"})
-	held := env.Hold(t, "held", rig.Call{Path: "/deployments/gpt-4o/chat/completions"})
-	for _, path := range []string{"/deployments/gpt-4o/chat/completions", "/deployments//gpt-4o/chat/completions", "/deployments/gpt%2D4o/chat/completions",
-		"/x/../deployments/gpt-4o/chat/completions", "/deployments/./gpt-4o/chat/completions", "/deployments/gpt-4o/chat%2Fcompletions", "/Deployments/gpt-4o/Chat/Completions"} {
-		if r := env.Do(t, rig.Call{Path: path}.With(path)); r.Status != http.StatusTooManyRequests || env.Up.Saw(path) {
-			t.Errorf("%s: got %s, want 429 while the model is full", path, r)
-		}
-	}
-	mustBeOK(t, "another model", env.Do(t, rig.Call{Path: "/deployments/gpt-5/chat/completions"}))
-	env.Up.Open("held")
-	mustBeOK(t, "the held one", held.Wait())
-	env.Up.ResetPeak()
-	env.DrainCheck(t, "model", 1, rig.Call{Path: "/deployments/gpt-4o/chat/completions"})
 }

@@ -15,9 +15,11 @@ import (
 
 func TestCase_O29_RandomTenantsAndModelsStayBounded(t *testing.T) {
 	const requests, clients, maxKeys = 20_000, 8, 64
-	tenant := rig.Pool{Name: "tenant", Key: []string{"tenant"}, Limit: 1, Queue: 100, MaxWait: "10s", Keys: map[string]any{"acme": rig.Object{"limit": 2}}}
-	pair := rig.Pool{Name: "pair", Key: []string{"tenant", "model"}, Limit: 10, Queue: 100, MaxWait: "10s"}
-	env := rig.New(t, rig.Shared(t, 2), rig.Setup{Config: &rig.Config{Pools: []rig.Pool{tenant, pair}, More: rig.Object{"max_keys": maxKeys}}})
+	tenant := rig.Pool{Name: "tenant", Key: []string{"tenant"}, Limit: 1, Queue: 100, MaxWait: longWait,
+		Keys: map[string]any{"acme": rig.Object{"limit": 2}}}
+	pair := rig.Pool{Name: "pair", Key: []string{"tenant", "model"}, Limit: 10, Queue: 100, MaxWait: longWait}
+	env := rig.New(t, rig.Shared(t, 2), rig.Setup{Config: &rig.Config{Pools: []rig.Pool{tenant, pair},
+		More: rig.Object{"max_keys": maxKeys}}})
 	mustBeOK(t, "the first request", env.Do(t, rig.Call{Tenant: "acme"}))
 	names := statNames(t, env)
 	if failed := randomKeys(t, env, requests/4, clients); failed > 0 { // what the VMs take once comes in the first part
@@ -53,7 +55,8 @@ func randomKeys(t *testing.T, env *rig.Env, requests, clients int) int64 {
 		conn := env.Dial(t)
 		all.Go(func() {
 			for range requests / clients {
-				c := rig.Call{Tenant: fmt.Sprintf("t-%x", rand.Uint64()), Model: fmt.Sprintf("m-%x", rand.Uint64()), Script: rig.Script{NoBody: true}}
+				c := rig.Call{Tenant: fmt.Sprintf("t-%x", rand.Uint64()), Model: fmt.Sprintf("m-%x", rand.Uint64()),
+					Script: rig.Script{NoBody: true}}
 				if r := conn.Do(c); r.Status != 200 {
 					failed.Add(1)
 				}
@@ -79,7 +82,8 @@ func resident(t *testing.T, env *rig.Env) int64 {
 	return bytes
 }
 
-var weirdNames = []string{`a"b`, `a\`, `a\"b`, `a{b="c"}`, "a\u202eb", "a b", "%0d%0ax: y", "a\tb", "'", "é", "\xff\xfe", "../..", strings.Repeat("x", 10_000)}
+var weirdNames = []string{`a"b`, `a\`, `a\"b`, `a{b="c"}`, "a\u202eb", "a b", "%0d%0ax: y", "a\tb", "'", "é",
+	"\xff\xfe", "../..", strings.Repeat("x", 10_000)}
 
 // Envoy itself refuses these bytes in a header.
 var refusedNames = []string{"a\nb", "a\r\nx-injected: y", "a\x00b"}
@@ -95,13 +99,15 @@ func TestCase_O30_WeirdNamesBreakNeitherStatsNorRepliesNorLog(t *testing.T) {
 		}
 	}
 	for _, name := range refusedNames {
-		r := env.Raw(t, "POST "+rig.Path+" HTTP/1.1\r\nhost: gateway\r\nx-tenant: "+name+"\r\nx-model: "+name+"\r\ncontent-length: 0\r\n\r\n")
+		r := env.Raw(t, "POST "+rig.Path+" HTTP/1.1\r\nhost: gateway\r\n"+
+			"x-tenant: "+name+"\r\nx-model: "+name+"\r\ncontent-length: 0\r\n\r\n")
 		if r.Status != 400 && r.Status != 429 || r.Header.Get("x-injected") != "" {
 			t.Errorf("%q: got %s with %v", name, r, r.Header)
 		}
 	}
 	checkPrometheus(t, env.AdminText(t, "/stats/prometheus"))
-	if stats := env.AdminText(t, "/stats"); strings.Contains(stats, strings.Repeat("x", 20)) || strings.Contains(stats, "\u202e") {
+	if stats := env.AdminText(t, "/stats"); strings.Contains(stats, strings.Repeat("x", 20)) ||
+		strings.Contains(stats, "\u202e") {
 		t.Error("a name shows up in the stats")
 	}
 	for line := range strings.Lines(env.LogSince()[logged:]) {
@@ -114,10 +120,12 @@ func TestCase_O30_WeirdNamesBreakNeitherStatsNorRepliesNorLog(t *testing.T) {
 }
 
 var (
-	metricName  = `[a-zA-Z_:][a-zA-Z0-9_:]*`
-	label       = `[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\["\\n])*"`
-	sampleLine  = regexp.MustCompile(`^` + metricName + `(?:\{(?:` + label + `(?:,` + label + `)*)?,?\})? (?:[-+]?[0-9.eE+-]+|NaN|[-+]?Inf)(?: [0-9-]+)?$`)
-	commentLine = regexp.MustCompile(`^# (?:TYPE ` + metricName + ` (?:counter|gauge|histogram|summary|untyped)|HELP ` + metricName + ` .*)$`)
+	metricName = `[a-zA-Z_:][a-zA-Z0-9_:]*`
+	label      = `[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\["\\n])*"`
+	sampleLine = regexp.MustCompile(`^` + metricName + `(?:\{(?:` + label + `(?:,` + label +
+		`)*)?,?\})? (?:[-+]?[0-9.eE+-]+|NaN|[-+]?Inf)(?: [0-9-]+)?$`)
+	commentLine = regexp.MustCompile(`^# (?:TYPE ` + metricName + ` (?:counter|gauge|histogram|summary|untyped)|HELP ` +
+		metricName + ` .*)$`)
 )
 
 // checkPrometheus reads a scrape strictly by the text format's grammar.

@@ -3,7 +3,6 @@ package envoy_test
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -45,8 +44,8 @@ func TestCase_O13_ZeroAndAbsent(t *testing.T) {
 		limit   int
 		counter string
 	}{
-		{"limit 0 is closed, whatever the queue", modelPool(0, 5, "5s"), 0, "rejected_closed"},
-		{"queue 0 is no waiting", modelPool(1, 0, "5s"), 1, "rejected_queue_full"},
+		{"limit 0 is closed, whatever the queue", modelPool(0, 5, longWait), 0, "rejected_closed"},
+		{"queue 0 is no waiting", modelPool(1, 0, longWait), 1, "rejected_queue_full"},
 		{"queue absent is no waiting", rig.Pool{Name: "model", Limit: 1}, 1, "rejected_queue_full"},
 		{"max_wait 0 is no waiting", modelPool(1, 5, "0s"), 1, "rejected_queue_full"},
 	}
@@ -85,7 +84,7 @@ func TestCase_O14_HugeQueueBehindOnePermit(t *testing.T) {
 	const waiters = 50
 	for _, queue := range []int64{1_000_000, 1<<31 - 1} {
 		t.Run(fmt.Sprint(queue), func(t *testing.T) {
-			env, accepted := tryPool(t, modelPool(1, queue, "20s"), "queue")
+			env, accepted := tryPool(t, modelPool(1, queue, longWait), "queue")
 			if !accepted {
 				return
 			}
@@ -132,71 +131,4 @@ func tryPool(t *testing.T, pool rig.Pool, field string) (env *rig.Env, accepted 
 		t.Errorf("refused without naming %s: %v", field, err)
 	}
 	return env, err == nil
-}
-
-func TestCase_O11_RaisedLimitWakesTheOldestAndNobodyJumpsTheQueue(t *testing.T) {
-	pool := modelPool(1, 20, "20s")
-	env := governed(t, 2, pool)
-	running := []*rig.Pending{env.Hold(t, "0")}
-	gated := func(i int) rig.Call {
-		return rig.Call{Script: rig.Script{ID: fmt.Sprint(i), HeaderGate: fmt.Sprint(i)}}
-	}
-	waiters := env.Queue(t, "model", gated(1), gated(2), gated(3), gated(4), gated(5))
-	pool.Limit = 4
-	mustUpdate(t, env, pool)
-	for i := 1; i <= 3; i++ {
-		env.AwaitRunning(t, fmt.Sprint(i), waiters[i-1])
-	}
-	newcomer := env.Queue(t, "model", gated(6))
-	env.CheckCounts(t, "model", rig.Counts{"inflight": 4, "queued": 3})
-	all := slices.Concat(running, waiters, newcomer)
-	for i := range 3 { // each end lets the oldest waiter in: 4, 5, and the newcomer last
-		env.Up.Open(fmt.Sprint(i))
-		env.AwaitRunning(t, fmt.Sprint(i+4), all[i+4])
-		env.CheckCounts(t, "model", rig.Counts{"queued": int64(2 - i)})
-	}
-	env.Up.Open("3", "4", "5", "6")
-	for _, r := range rig.WaitAll(all) {
-		mustBeOK(t, "an admitted one", r)
-	}
-	env.DrainCheck(t, "model", 4)
-}
-
-func mustUpdate(t *testing.T, env *rig.Env, pools ...rig.Pool) {
-	t.Helper()
-	if err := env.Update(t, rig.Config{Pools: pools}); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// Whatever configuration comes, the streams that run count in it: a new limit, another pool's, an earlier one again.
-func TestCase_O12_ConfigurationChangesKeepTheCounts(t *testing.T) {
-	const limit = 3
-	env := governed(t, 2, modelPool(limit, 0, ""))
-	var held []*rig.Pending
-	for i := range limit {
-		held = append(held, env.Hold(t, fmt.Sprint(i)))
-	}
-	mustRefuse := func(what string) {
-		t.Helper()
-		for range limit {
-			env.CheckRefused(t, env.Do(t, rig.Call{}), "model", rig.Rejected)
-		}
-		if n := env.Pool(t, "model")["inflight"]; n != limit {
-			t.Errorf("%s: inflight is %d while %d streams run", what, n, limit)
-		}
-	}
-	for i := range 10 {
-		mustUpdate(t, env, modelPool(limit, 0, ""), tenantPool(int64(10+i), 0))
-		mustRefuse("another pool changes")
-	}
-	mustUpdate(t, env, modelPool(limit-1, 0, ""))
-	mustRefuse("a lower limit")
-	mustUpdate(t, env, modelPool(limit, 0, ""))
-	mustRefuse("the first configuration again")
-	for i, p := range held {
-		env.Up.Open(fmt.Sprint(i))
-		mustBeOK(t, "a stream of the first configuration", p.Wait())
-	}
-	env.DrainCheck(t, "model", limit)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -52,14 +53,14 @@ func crash(t *testing.T, env *rig.Env, conn *rig.H2) {
 	env.AwaitTrap(t)
 }
 
-// Worker 0 dies with two of three permits and a ticket; worker 1 has the third permit, and two waiters. Host facts: the
-// streams of a dead VM get no callback ever again, so what it held comes back by the lease alone.
+// Worker 0 dies with two of three permits and a ticket; worker 1 has the third permit, and two waiters. The
+// streams of a dead VM get no callback any more, so what it held comes back by the lease alone.
 func TestCrashedWorkerGivesItsPermitsBackWithinTheLease(t *testing.T) {
 	for _, workers := range []int{2, 4} {
 		t.Run(fmt.Sprintf("%d workers", workers), func(t *testing.T) {
 			t.Parallel()
 			const limit = 3
-			env := fragile(t, workers, modelPool(limit, 10, "20s"))
+			env := fragile(t, workers, modelPool(limit, 10, longWait))
 			doomed, spared := env.H2On(t, 0), env.H2On(t, 1)
 			lost := []*rig.Pending{runOn(t, env, doomed, "lost-0"), runOn(t, env, doomed, "lost-1")}
 			kept := runOn(t, env, spared, "kept")
@@ -116,19 +117,20 @@ func queueOn(t *testing.T, env *rig.Env, conn *rig.H2, id string) *rig.Pending {
 func awaitReload(t *testing.T, env *rig.Env, worker int) {
 	t.Helper()
 	conn := env.H2On(t, worker)
-	rig.Eventually(t, 10*time.Second, fmt.Sprintf("worker %d has a new VM", worker), func() bool {
+	rig.Await(t, fmt.Sprintf("worker %d has a new VM", worker), func() bool {
 		r := conn.Do(rig.Call{Deadline: 20 * time.Millisecond})
 		return r.Status != http.StatusServiceUnavailable
 	})
 }
 
-// Every worker dies once while hundreds of clients come and go. What they held is back within the lease, nothing else moves.
+// Every worker dies once while many clients come and go. What the dead held is back within the lease, and no other
+// count changes.
 func TestCrashesUnderChurnLeaveTheCountsRight(t *testing.T) {
 	t.Parallel()
-	const workers, clients, limit, duration = 4, 100, 6, 4 * time.Second
-	env := fragile(t, workers, modelPool(limit, 2*clients, "10s"))
+	const workers, clients, limit, duration, enough = 4, 100, 6, 4 * time.Second, 100
+	env := fragile(t, workers, modelPool(limit, 2*clients, longWait))
 	var c churn
-	end := time.Now().Add(duration)
+	var crashed atomic.Bool
 	churned := make(chan struct{})
 	var doomed []*rig.H2
 	for worker := range workers {
@@ -136,23 +138,28 @@ func TestCrashesUnderChurnLeaveTheCountsRight(t *testing.T) {
 	}
 	go func() {
 		defer close(churned)
-		c.run(t, env, clients, duration, 3*time.Second)
+		c.run(t, env, clients, 3*time.Second, func() bool { return crashed.Load() && c.served.Load() >= enough })
 	}()
-	for worker, conn := range doomed {
-		at := end.Add(-duration * time.Duration(workers-worker) / (workers + 1))
-		rig.Eventually(t, duration, "it is time for the next crash", func() bool { return time.Now().After(at) })
-		crash(t, env, conn)
-		conn.Kill()
+	start := time.Now()
+	for worker, conn := range append(doomed, nil) {
+		at := start.Add(duration * time.Duration(worker+1) / (workers + 1))
+		rig.Await(t, "it is time for the next crash, or for the end", func() bool { return time.Now().After(at) })
+		if conn != nil {
+			crash(t, env, conn)
+			conn.Kill()
+		}
 	}
+	crashed.Store(true)
 	<-churned
 	ended := time.Now()
-	env.AwaitGaugeWithin(t, crashLease+drainAfterCrash, "model", "inflight", 0)
-	env.AwaitGaugeWithin(t, crashLease+drainAfterCrash, "model", "queued", 0)
+	env.AwaitGaugeWithin(t, crashLease+lateness, "model", "inflight", 0)
+	env.AwaitGaugeWithin(t, crashLease+lateness, "model", "queued", 0)
 	counts := env.Pool(t, "model")
-	t.Logf("%d requests, %d served, %d left, %d failed with their VM; drained %v after; %v", c.sent.Load(), c.served.Load(), len(c.left), c.odd.Load(),
+	t.Logf("%d requests, %d served, %d left, %d failed with their VM; drained %v after; %v", c.sent.Load(),
+		c.served.Load(), len(c.left), c.odd.Load(),
 		time.Since(ended).Round(time.Millisecond), counts)
-	if c.served.Load() < 100 || counts["reaped"] == 0 {
-		t.Errorf("the mix that this test wants did not come about: %d served, %d reaped", c.served.Load(), counts["reaped"])
+	if counts["reaped"] == 0 {
+		t.Error("no VM died with a permit or a ticket")
 	}
 	if peak := env.Up.PeakUntil(c.left); peak > limit {
 		t.Errorf("%d ran at once, the limit is %d", peak, limit)
@@ -164,6 +171,3 @@ func TestCrashesUnderChurnLeaveTheCountsRight(t *testing.T) {
 	env.CheckCapacity(t, "model", limit)
 	env.CheckCounts(t, "model", rig.Counts{"store_error": 0})
 }
-
-// drainAfterCrash is what a drain may take beyond the lease.
-const drainAfterCrash = time.Second

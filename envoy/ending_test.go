@@ -28,12 +28,14 @@ var rbacFilter = rig.Filter("envoy.filters.http.rbac", "envoy.extensions.filters
 	}}},
 })
 
-var bufferFilter = rig.Filter("envoy.filters.http.buffer", "envoy.extensions.filters.http.buffer.v3.Buffer", rig.Object{"max_request_bytes": 10})
+var bufferFilter = rig.Filter("envoy.filters.http.buffer", "envoy.extensions.filters.http.buffer.v3.Buffer",
+	rig.Object{"max_request_bytes": 10})
 
 // authzFilter asks a cluster named authz; what that answers is the client's answer unless it is 200.
-var authzFilter = rig.Filter("envoy.filters.http.ext_authz", "envoy.extensions.filters.http.ext_authz.v3.ExtAuthz", rig.Object{
-	"http_service": rig.Object{"server_uri": rig.Object{"uri": "http://authz", "cluster": "authz", "timeout": "5s"}},
-})
+var authzFilter = rig.Filter("envoy.filters.http.ext_authz", "envoy.extensions.filters.http.ext_authz.v3.ExtAuthz",
+	rig.Object{
+		"http_service": rig.Object{"server_uri": rig.Object{"uri": "http://authz", "cluster": "authz", "timeout": "60s"}},
+	})
 
 const refusalRounds = 100
 
@@ -56,7 +58,8 @@ func enders() map[string]ender {
 func TestCase_O03_FilterAfterOursEndsTheRequest(t *testing.T) {
 	for name, ender := range enders() {
 		t.Run(name, func(t *testing.T) {
-			env := rig.New(t, rig.Shared(t, 2), rig.Setup{Config: &rig.Config{Pools: []rig.Pool{modelPool(1, 0, "")}}, After: []rig.Object{ender.filter}})
+			env := rig.New(t, rig.Shared(t, 2), rig.Setup{Config: &rig.Config{Pools: []rig.Pool{modelPool(1, 0, "")}},
+				After: []rig.Object{ender.filter}})
 			endsAlways(t, env, ender.call, ender.status)
 			env.CheckCounts(t, "model", rig.Counts{"evaluated": refusalRounds, "admitted": refusalRounds})
 			env.DrainCheck(t, "model", 1)
@@ -67,7 +70,8 @@ func TestCase_O03_FilterAfterOursEndsTheRequest(t *testing.T) {
 func TestCase_O03_FilterBeforeOursEndsTheRequest(t *testing.T) {
 	for name, ender := range enders() {
 		t.Run(name, func(t *testing.T) {
-			env := rig.New(t, rig.Shared(t, 2), rig.Setup{Config: &rig.Config{Pools: []rig.Pool{modelPool(1, 0, "")}}, Before: []rig.Object{ender.filter}})
+			env := rig.New(t, rig.Shared(t, 2), rig.Setup{Config: &rig.Config{Pools: []rig.Pool{modelPool(1, 0, "")}},
+				Before: []rig.Object{ender.filter}})
 			held := env.Hold(t, "held") // so that a release without a grant would let one more in
 			endsAlways(t, env, ender.call, ender.status)
 			env.CheckRefused(t, env.Do(t, rig.Call{}), "model", rig.Rejected)
@@ -94,7 +98,8 @@ func TestCase_O03_ExternalAuthorisationEndsTheRequest(t *testing.T) {
 		t.Run(place, func(t *testing.T) {
 			authz := rig.NewUpstream(t)
 			authz.Open("open")
-			s := rig.Setup{Config: &rig.Config{Pools: []rig.Pool{modelPool(1, 0, "")}}, Clusters: []rig.Object{rig.Cluster("authz", authz.Port)},
+			s := rig.Setup{Config: &rig.Config{Pools: []rig.Pool{modelPool(1, 0, "")}},
+				Clusters: []rig.Object{rig.Cluster("authz", authz.Port)},
 				Routes: func(up string) []rig.Object {
 					return []rig.Object{withoutAuthz(rig.Route("/open", up)), rig.Route("/", up)}
 				}}
@@ -122,14 +127,17 @@ func TestCase_O03_RouterEndsTheRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	env := rig.New(t, rig.Shared(t, 2), rig.Setup{
-		Config:   &rig.Config{Pools: []rig.Pool{modelPool(1, 0, "")}},
-		Clusters: []rig.Object{rig.Cluster("empty", 0), rig.Cluster("dead", deadPort), rig.WithMaxRequests(rig.Cluster("tripped", deadPort), 0)},
+		Config: &rig.Config{Pools: []rig.Pool{modelPool(1, 0, "")}},
+		Clusters: []rig.Object{rig.Cluster("empty", 0), rig.Cluster("dead", deadPort),
+			rig.WithMaxRequests(rig.Cluster("tripped", deadPort), 0)},
 		Routes: func(up string) []rig.Object {
-			return []rig.Object{rig.Route("/v1", up), rig.Route("/empty", "empty"), rig.Route("/dead", "dead"), rig.Route("/tripped", "tripped"),
+			return []rig.Object{rig.Route("/v1", up), rig.Route("/empty", "empty"), rig.Route("/dead", "dead"),
+				rig.Route("/tripped", "tripped"),
 				{"match": rig.Object{"prefix": "/direct"}, "direct_response": rig.Object{"status": 403}}}
 		},
 	})
-	for path, status := range map[string]int{"/nowhere": 404, "/empty": 503, "/dead": 503, "/tripped": 503, "/direct": 403} {
+	for path, status := range map[string]int{"/nowhere": 404, "/empty": 503, "/dead": 503, "/tripped": 503,
+		"/direct": 403} {
 		t.Run(path[1:], func(t *testing.T) { endsAlways(t, env, rig.Call{Path: path + rig.Path}, status) })
 	}
 	env.DrainCheck(t, "model", 1)
@@ -171,8 +179,8 @@ func TestThousandMixedEndingsLeaveFullCapacity(t *testing.T) {
 		After:   []rig.Object{faultFilter},
 		Manager: rig.Object{"delayed_close_timeout": "0.01s"}, // else Envoy keeps a cut reply's connection open for a second
 	})
-	// A client that has left gives its permit back in the turn after the one that ends its stream, in which the upstream is
-	// reset: there the gauges tell.
+	// When a client leaves, Envoy resets the upstream in the turn that ends the stream, and the permit comes back one turn
+	// later. So the upstream's end is not enough to wait for; the gauges are.
 	left := func(id string) string {
 		env.AwaitEnd(t, id)
 		env.AwaitDrained(t, "gateway", "model")

@@ -12,28 +12,31 @@ import (
 	"github.com/headgate/headgate/envoy/rig"
 )
 
-// passthroughCalls are requests whose every byte a filter could change by mistake.
+// passthroughCalls are requests of all kinds, in which a filter could change something by mistake.
 func passthroughCalls(path string) map[string]rig.Call {
-	body := []byte(`{"model":"m","stream":true,"messages":[{"role":"user","content":"` + strings.Repeat("x", 3000) + `"}]}`)
+	body := []byte(`{"model":"m","stream":true,"messages":[{"role":"user","content":"` + strings.Repeat("x", 3000) +
+		`"}]}`)
 	twice := []rig.Field{{Name: "x-tenant", Value: "a"}, {Name: "x-tenant", Value: "b"}, {Name: "x-model", Value: "b"},
 		{Name: "x-request-timeout-ms", Value: "5"}, {Name: "x-request-timeout-ms", Value: "0"}}
 	of := func(method string, body []byte, s rig.Script, header ...rig.Field) rig.Call {
 		return rig.Call{Path: path, Method: method, Body: body, Script: s, Header: header}
 	}
 	return map[string]rig.Call{
-		"GET":                   of("GET", nil, rig.Script{}),
-		"POST with a body":      of("POST", body, rig.Script{}),
-		"a large body":          of("POST", []byte(strings.Repeat("0123456789", 200_000)), rig.Script{}),
-		"an event stream":       of("POST", body, rig.Script{Chunks: 4}),
-		"trailers":              of("POST", body, rig.Script{Chunks: 1, Trailers: map[string]string{"x-end": "yes"}}),
-		"HEAD":                  of("HEAD", nil, rig.Script{}),
-		"204":                   of("GET", nil, rig.Script{Status: 204}),
-		"500":                   of("POST", body, rig.Script{Status: 500}),
-		"the provider's 429":    of("POST", body, rig.Script{Status: 429, Headers: map[string]string{"retry-after": "7", "x-ratelimit-remaining": "0"}}),
-		"a cut upstream":        of("GET", nil, rig.Script{Cut: true}),
-		"headers sent twice":    of("POST", body, rig.Script{}, twice...),
-		"an expired deadline":   of("POST", body, rig.Script{}, rig.Field{Name: "grpc-timeout", Value: "0S"}),
-		"an upstream's headers": of("GET", nil, rig.Script{Headers: map[string]string{"x-headgate-other": "1", "x-other": "2"}}),
+		"GET":              of("GET", nil, rig.Script{}),
+		"POST with a body": of("POST", body, rig.Script{}),
+		"a large body":     of("POST", []byte(strings.Repeat("0123456789", 200_000)), rig.Script{}),
+		"an event stream":  of("POST", body, rig.Script{Chunks: 4}),
+		"trailers":         of("POST", body, rig.Script{Chunks: 1, Trailers: map[string]string{"x-end": "yes"}}),
+		"HEAD":             of("HEAD", nil, rig.Script{}),
+		"204":              of("GET", nil, rig.Script{Status: 204}),
+		"500":              of("POST", body, rig.Script{Status: 500}),
+		"the provider's 429": of("POST", body, rig.Script{Status: 429,
+			Headers: map[string]string{"retry-after": "7", "x-ratelimit-remaining": "0"}}),
+		"a cut upstream":      of("GET", nil, rig.Script{Cut: true}),
+		"headers sent twice":  of("POST", body, rig.Script{}, twice...),
+		"an expired deadline": of("POST", body, rig.Script{}, rig.Field{Name: "grpc-timeout", Value: "0S"}),
+		"an upstream's headers": of("GET", nil, rig.Script{Headers: map[string]string{"x-headgate-other": "1",
+			"x-other": "2"}}),
 	}
 }
 
@@ -62,7 +65,8 @@ func observe(t *testing.T, env *rig.Env, c rig.Call) exchange {
 		t.Errorf("the upstream saw %d requests, want 1", len(all))
 	}
 	seen.Header.Del("x-request-id")
-	return exchange{status: r.Status, head: stableHead(r.Head), body: string(r.Body), trailer: r.Trailer, cut: r.Err != nil,
+	return exchange{status: r.Status, head: stableHead(r.Head), body: string(r.Body), trailer: r.Trailer,
+		cut:    r.Err != nil,
 		method: seen.Method, uri: seen.URI, host: seen.Host, sent: seen.Header, sentBody: string(seen.Body)}
 }
 

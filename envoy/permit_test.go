@@ -2,42 +2,22 @@ package envoy_test
 
 import (
 	"fmt"
-	"net/http"
 	"testing"
 
 	"github.com/headgate/headgate/envoy/rig"
 )
 
-// modelPool is the pool of most tests.
-func modelPool(limit, queue int64, wait string) rig.Pool {
-	return rig.Pool{Name: "model", Key: []string{"model"}, Limit: limit, Queue: queue, MaxWait: wait}
-}
-
-// governed is a listener with these pools in the Envoy that tests share.
-func governed(t *testing.T, workers int, pools ...rig.Pool) *rig.Env {
-	t.Helper()
-	return rig.New(t, rig.Shared(t, workers), rig.Setup{Config: &rig.Config{Pools: pools}})
-}
-
-func mustBeOK(t *testing.T, what string, r *rig.Reply) {
-	t.Helper()
-	if r.Status != http.StatusOK || r.Err != nil {
-		t.Fatalf("%s: got %s, want 200", what, r)
-	}
-}
-
-// streaming is a call whose reply sends three events and then hangs.
-func streaming(id string) rig.Call {
-	return rig.Call{Script: rig.Script{ID: id, Chunks: 3, Hang: true}}
-}
-
-// Each round takes both permits: a stream that is left half-way, and its plain twin while it runs. So one permit that is
-// not back when the upstream has seen the client leave makes the next round fail.
+// Each round needs both permits at once, right after a client has left its stream. So the round fails if that permit is
+// not back when the upstream has seen the client leave.
 func TestCase_O01_LeavingClientGivesItsPermitBackAtOnce(t *testing.T) {
 	const rounds = 25
 	leaves := map[string]func(t *testing.T, env *rig.Env, id string){
-		"RST in mid-stream": func(t *testing.T, env *rig.Env, id string) { leaveStream(t, env.Send(t, streaming(id)), rig.LeaveRST) },
-		"FIN in mid-stream": func(t *testing.T, env *rig.Env, id string) { leaveStream(t, env.Send(t, streaming(id)), rig.LeaveFIN) },
+		"RST in mid-stream": func(t *testing.T, env *rig.Env, id string) {
+			leaveStream(t, env.Send(t, streaming(id)), rig.LeaveRST)
+		},
+		"FIN in mid-stream": func(t *testing.T, env *rig.Env, id string) {
+			leaveStream(t, env.Send(t, streaming(id)), rig.LeaveFIN)
+		},
 		"h2 RST_STREAM": func(t *testing.T, env *rig.Env, id string) {
 			leaveStream(t, env.H2(t).Send(streaming(id)), rig.LeaveRST)
 		},
@@ -65,12 +45,6 @@ func TestCase_O01_LeavingClientGivesItsPermitBackAtOnce(t *testing.T) {
 			env.DrainCheck(t, "model", 2)
 		})
 	}
-}
-
-func leaveStream(t *testing.T, p *rig.Pending, how rig.Leave) {
-	t.Helper()
-	p.AwaitBody(t, "data: 1")
-	p.Leave(how)
 }
 
 func TestCase_O01_KilledConnectionGivesThePermitsOfAllItsStreamsBack(t *testing.T) {
@@ -107,7 +81,7 @@ func TestCase_O01_LeavingOnTheLastChunk(t *testing.T) {
 }
 
 func TestCase_O02_StreamKeepsItsPermitToItsLastByte(t *testing.T) {
-	env := governed(t, 2, modelPool(1, 1, "20s"))
+	env := governed(t, 2, modelPool(1, 1, longWait))
 	running := env.Send(t, rig.Call{Script: rig.Script{ID: "a", Chunks: 3, Gate: "a"}})
 	running.AwaitBody(t, "data: 2")
 	waiting := env.Queue(t, "model", rig.Call{}.With("c"))[0]

@@ -2,7 +2,6 @@ package envoy_test
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -11,120 +10,18 @@ import (
 	"github.com/headgate/headgate/envoy/rig"
 )
 
-const (
-	resourceExhausted = "8"
-	invalidArgument   = "3"
-)
-
-// grpcCall is a gRPC call of a message of that size; its reply is the script's.
-func grpcCall(id string, s rig.Script) rig.Call {
-	s.ID = id
-	if s.Headers == nil {
-		s.Headers = map[string]string{}
-	}
-	s.Headers["content-type"] = "application/grpc"
-	return rig.Call{Script: s, Body: []byte("\x00\x00\x00\x00\x02ab"),
-		Header: []rig.Field{{Name: "content-type", Value: "application/grpc"}, {Name: "te", Value: "trailers"}}}
-}
-
-var grpcOK = map[string]string{"grpc-status": "0"}
-
-// checkGRPCRefused checks that a reply is a refusal as gRPC has it: trailers only.
-func checkGRPCRefused(t *testing.T, env *rig.Env, r *rig.Reply, status, reason string) {
-	t.Helper()
-	if r.Status != http.StatusOK || r.Err != nil || r.Header.Get("grpc-status") != status || r.Header.Get("grpc-message") == "" || len(r.Body) != 0 || r.Reason() != reason {
-		t.Errorf("got %s, grpc-status %q, grpc-message %q, a body of %d bytes; want grpc-status %s and %s", r, r.Header.Get("grpc-status"),
-			r.Header.Get("grpc-message"), len(r.Body), status, reason)
-	}
-	if !strings.HasPrefix(r.Header.Get("content-type"), "application/grpc") {
-		t.Errorf("content-type is %q, want gRPC's", r.Header.Get("content-type"))
-	}
-}
-
 func overHTTP2(t *testing.T, s rig.Setup) *rig.Env {
 	t.Helper()
 	s.Upstream = rig.WithHTTP2
 	return rig.New(t, rig.Shared(t, 2), s)
 }
 
-func TestGRPCCallsAndTheirRefusals(t *testing.T) {
-	for name, s := range map[string]rig.Setup{
-		"one stage":  {Config: &rig.Config{Pools: []rig.Pool{modelPool(1, 1, "300ms")}}},
-		"two stages": stagedSetup(attemptPool(1, 1)),
-	} {
-		t.Run(name, func(t *testing.T) {
-			s.Config.Pools[0].MaxWait = "300ms"
-			env := overHTTP2(t, s)
-			h2 := env.H2(t)
-			r := h2.Do(grpcCall("unary", rig.Script{Body: "\x00\x00\x00\x00\x02cd", Trailers: grpcOK}))
-			if r.Status != 200 || r.Trailer.Get("grpc-status") != "0" {
-				t.Fatalf("a unary call: got %s, trailer %v", r, r.Trailer)
-			}
-			r = h2.Do(grpcCall("trailers only", rig.Script{NoBody: true, Headers: map[string]string{"grpc-status": "5"}}))
-			if r.Status != 200 || r.Header.Get("grpc-status")+r.Trailer.Get("grpc-status") != "5" {
-				t.Errorf("trailers only: got %s, %v %v", r, r.Header, r.Trailer)
-			}
-			env.AwaitDrained(t, "model")
-
-			stream := h2.Send(grpcCall("stream", rig.Script{Chunks: 2, Gate: "stream", Trailers: grpcOK}))
-			stream.AwaitBody(t, "data: 1")
-			env.CheckCounts(t, "model", rig.Counts{"inflight": 1})
-			waiter := h2.Send(grpcCall("waiter", rig.Script{}))
-			env.AwaitGauge(t, "model", "queued", 1)
-			checkGRPCRefused(t, env, h2.Do(grpcCall("refused", rig.Script{})), resourceExhausted, rig.Rejected)
-			checkGRPCRefused(t, env, waiter.Wait(), resourceExhausted, rig.Expired)
-			late := grpcCall("late", rig.Script{})
-			late.Header = append(late.Header, grpcTimeout("0S")...)
-			checkGRPCRefused(t, env, h2.Do(late), resourceExhausted, rig.Expired)
-			twice := grpcCall("twice", rig.Script{})
-			twice.Header = append(twice.Header, rig.Field{Name: "x-tenant", Value: "a"}, rig.Field{Name: "x-tenant", Value: "b"})
-			checkGRPCRefused(t, env, h2.Do(twice), invalidArgument, rig.Ambiguous)
-			for _, id := range []string{"waiter", "refused", "late", "twice"} {
-				if env.Up.Saw(id) {
-					t.Errorf("%s reached the upstream", id)
-				}
-			}
-			env.Up.Open("stream")
-			if r := stream.Wait(); r.Err != nil || r.Trailer.Get("grpc-status") != "0" {
-				t.Errorf("the stream: got %s, trailer %v", r, r.Trailer)
-			}
-			env.DrainCheck(t, "model", 1)
-		})
-	}
-}
-
-// Both directions are open at once, before and after a wait.
-func TestGRPCStreamsInBothDirections(t *testing.T) {
-	env := overHTTP2(t, rig.Setup{Config: &rig.Config{Pools: []rig.Pool{modelPool(1, 1, "10s")}}})
-	h2 := env.H2(t)
-	open := func(id string) (*rig.Pending, *io.PipeWriter) {
-		reader, writer := io.Pipe()
-		c := grpcCall(id, rig.Script{Early: true, Chunks: 1, Gate: id, Trailers: grpcOK})
-		c.Stream = reader
-		return h2.Send(c), writer
-	}
-	first, firstOut := open("first")
-	fmt.Fprint(firstOut, "\x00\x00\x00\x00\x02ab")
-	first.AwaitBody(t, "data: 0")
-	second, secondOut := open("second")
-	env.AwaitGauge(t, "model", "queued", 1)
-	firstOut.Close()
-	env.CheckCounts(t, "model", rig.Counts{"inflight": 1}) // half-closed is not ended
-	env.Up.Open("first")
-	if r := first.Wait(); r.Trailer.Get("grpc-status") != "0" {
-		t.Errorf("the first: got %s, trailer %v", r, r.Trailer)
-	}
-	second.AwaitBody(t, "data: 0")
-	second.Leave(rig.LeaveRST)
-	secondOut.Close()
-	env.DrainCheck(t, "model", 1)
-}
-
 func TestHTTP2OnBothSides(t *testing.T) {
 	env := overHTTP2(t, stagedSetup(tenantPool(5, 0), attemptPool(2, 1)))
 	h2 := env.H2(t)
 	call := func(id string, s rig.Script) rig.Call { s.ID = id; return rig.Call{Tenant: "a", Script: s} }
-	held := []*rig.Pending{h2.Send(call("0", rig.Script{HeaderGate: "0"})), h2.Send(call("1", rig.Script{Chunks: 2, Gate: "1"}))}
+	held := []*rig.Pending{h2.Send(call("0", rig.Script{HeaderGate: "0"})),
+		h2.Send(call("1", rig.Script{Chunks: 2, Gate: "1"}))}
 	env.AwaitGauge(t, "model", "inflight", 2)
 	waiter := h2.Send(call("waiter", rig.Script{}))
 	env.AwaitGauge(t, "model", "queued", 1)
@@ -165,7 +62,8 @@ func TestUpgradedConnectionKeepsItsPermitToItsEnd(t *testing.T) {
 	two := stagedSetup(tenantPool(1, 1), attemptPool(1, 1))
 	two.Manager = websocket
 	for name, s := range map[string]rig.Setup{
-		"one stage":  {Config: &rig.Config{Pools: []rig.Pool{tenantPool(1, 1), modelPool(1, 1, "10s")}}, Manager: websocket},
+		"one stage": {Config: &rig.Config{Pools: []rig.Pool{tenantPool(1, 1), modelPool(1, 1, longWait)}},
+			Manager: websocket},
 		"two stages": two,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -232,7 +130,8 @@ func TestRefusedHEADKeepsTheConnection(t *testing.T) {
 	held := env.Hold(t, "held")
 	conn := env.Dial(t)
 	for range 5 {
-		if r := conn.Do(rig.Call{Method: "HEAD"}); r.Status != http.StatusTooManyRequests || r.Reason() != rig.Rejected || len(r.Body) != 0 || r.Err != nil {
+		if r := conn.Do(rig.Call{Method: "HEAD"}); r.Status != http.StatusTooManyRequests || r.Reason() != rig.Rejected ||
+			len(r.Body) != 0 || r.Err != nil {
 			t.Fatalf("HEAD: got %s, want 429 without a body", r)
 		}
 		env.CheckRefused(t, conn.Do(rig.Call{}), "model", rig.Rejected)
@@ -246,7 +145,7 @@ func TestRefusedHEADKeepsTheConnection(t *testing.T) {
 
 func TestPipelinedRequestsAreAdmittedOneByOne(t *testing.T) {
 	for name, env := range map[string]*rig.Env{
-		"one stage":  governed(t, 2, modelPool(1, 1, "10s")),
+		"one stage":  governed(t, 2, modelPool(1, 1, longWait)),
 		"two stages": staged(t, attemptPool(1, 1)),
 	} {
 		t.Run(name, func(t *testing.T) {

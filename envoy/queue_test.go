@@ -11,20 +11,22 @@ import (
 	"github.com/headgate/headgate/envoy/rig"
 )
 
-// secretModel is a model's name that must not show up where keys may not.
+// secretModel is a model's name. It must not show up in replies, as no pool's key may.
 const secretModel = "gpt-secret-7"
 
 func TestTenRequestsAtLimitTwoQueueThree(t *testing.T) {
 	for _, workers := range []int{1, 2, 4} {
 		t.Run(fmt.Sprintf("%d workers", workers), func(t *testing.T) {
-			env := governed(t, workers, modelPool(2, 3, "5s"))
+			env := governed(t, workers, modelPool(2, 3, longWait))
 			tenInOrder(t, env)
 			env.AwaitDrained(t, "model")
-			env.CheckCounts(t, "model", rig.Counts{"evaluated": 10, "admitted": 5, "admitted_after_wait": 3, "rejected_queue_full": 5})
+			env.CheckCounts(t, "model", rig.Counts{"evaluated": 10, "admitted": 5, "admitted_after_wait": 3,
+				"rejected_queue_full": 5})
 			env.Up.Forget()
 			tenAtOnce(t, env)
 			env.AwaitDrained(t, "model")
-			env.CheckCounts(t, "model", rig.Counts{"evaluated": 20, "admitted": 10, "admitted_after_wait": 6, "rejected_queue_full": 10})
+			env.CheckCounts(t, "model", rig.Counts{"evaluated": 20, "admitted": 10, "admitted_after_wait": 6,
+				"rejected_queue_full": 10})
 			env.DrainCheck(t, "model", 2)
 		})
 	}
@@ -42,9 +44,7 @@ func tenInOrder(t *testing.T, env *rig.Env) {
 	for range 5 {
 		r := env.Do(t, secret)
 		env.CheckRefused(t, r, "model", rig.Rejected)
-		if r.Took() > 250*time.Millisecond {
-			t.Errorf("the refusal took %v", r.Took())
-		}
+		checkTook(t, r, 0)
 		if strings.Contains(strings.Join(r.Head, "\n")+string(r.Body), secretModel) {
 			t.Errorf("the refusal names the pool's key: %v %s", r.Head, r.Body)
 		}
@@ -76,7 +76,7 @@ func tenAtOnce(t *testing.T, env *rig.Env) {
 	for i := range 10 {
 		calls = append(calls, env.Send(t, rig.Call{Script: rig.Script{ID: fmt.Sprint(i), HeaderGate: "all"}}))
 	}
-	rig.Eventually(t, 3*time.Second, "five are refused, two run and three wait", func() bool {
+	rig.Await(t, "five are refused, two run and three wait", func() bool {
 		return rig.CountDone(calls) == 5 && env.Up.Running() == 2 && env.Pool(t, "model")["queued"] == 3
 	})
 	env.Up.Open("all")
@@ -90,22 +90,6 @@ func tenAtOnce(t *testing.T, env *rig.Env) {
 	if peak := env.Up.Peak(); peak != 2 {
 		t.Errorf("%d ran at once, want 2", peak)
 	}
-}
-
-func TestRefusedGRPCRequestGetsAGRPCStatus(t *testing.T) {
-	env := governed(t, 2, modelPool(1, 0, ""))
-	held := env.Hold(t, "held")
-	r := env.H2(t).Do(rig.Call{Header: []rig.Field{{Name: "content-type", Value: "application/grpc"}, {Name: "te", Value: "trailers"}}})
-	if r.Status != http.StatusOK || r.Header.Get("grpc-status") != "8" || r.Header.Get("content-type") != "application/grpc" {
-		t.Errorf("got %s, grpc-status %q, content-type %q, want 200, 8 (RESOURCE_EXHAUSTED), application/grpc",
-			r, r.Header.Get("grpc-status"), r.Header.Get("content-type"))
-	}
-	if r.Reason() != rig.Rejected || r.Header.Get("x-headgate-pool") != env.PoolName("model") {
-		t.Errorf("reason %q, pool %q", r.Reason(), r.Header.Get("x-headgate-pool"))
-	}
-	env.Up.Open("held")
-	mustBeOK(t, "the held one", held.Wait())
-	env.DrainCheck(t, "model", 1)
 }
 
 func TestCase_O04_ExpiredWaitersTakeNoPermit(t *testing.T) {
@@ -130,23 +114,14 @@ func TestCase_O04_ExpiredWaitersTakeNoPermit(t *testing.T) {
 	env.DrainCheck(t, "model", 1)
 }
 
-// lateness is what a loaded machine may add to a wait; the filter itself adds a tick (10 ms).
-const lateness = 400 * time.Millisecond
-
-func checkTook(t *testing.T, r *rig.Reply, want time.Duration) {
-	t.Helper()
-	if took := r.Took(); took < want-20*time.Millisecond || took > want+lateness {
-		t.Errorf("%s, want it after %v", r, want)
-	}
-}
-
-// Pairs of a holder and a waiter whose permit comes from 60 ms before to 60 ms after its wait is over, each on a key of its
-// own.
+// Pairs of a holder and a waiter whose permit comes from 60 ms before to 60 ms after its wait is over, each on a key of
+// its own. Where all of a round end the same way, because the machine is busy, the next one spreads them more.
 func TestCase_O04_ReleaseMeetsExpiry(t *testing.T) {
-	const pairs, rounds, wait, spread = 40, 5, 300 * time.Millisecond, 60 * time.Millisecond
+	const pairs, rounds, wait = 40, 5, 300 * time.Millisecond
 	env := governed(t, 2, modelPool(1, 1, "300ms"))
-	admitted := 0
+	admitted, spread := 0, 60*time.Millisecond
 	for round := range rounds {
+		before := admitted
 		var holders, waiters []*rig.Pending
 		for i := range pairs {
 			model := fmt.Sprintf("race-%d", i)
@@ -159,6 +134,9 @@ func TestCase_O04_ReleaseMeetsExpiry(t *testing.T) {
 			admitted += checkEither(t, env, r, fmt.Sprintf("waiter-%d-%d", round, i))
 			mustBeOK(t, "a holder", holders[i].Wait())
 		}
+		if admitted == before || admitted == before+pairs {
+			spread = min(2*spread, wait)
+		}
 	}
 	if admitted == 0 || admitted == pairs*rounds {
 		t.Errorf("%d of %d waiters were admitted: the race did not happen", admitted, pairs*rounds)
@@ -168,7 +146,8 @@ func TestCase_O04_ReleaseMeetsExpiry(t *testing.T) {
 	}
 	env.AwaitDrained(t, "model")
 	env.CheckIdentity(t, "model")
-	if c := env.Pool(t, "model"); c["admitted_after_wait"] != int64(admitted) || c["expired_max_wait"] != int64(pairs*rounds-admitted) {
+	if c := env.Pool(t, "model"); c["admitted_after_wait"] != int64(admitted) ||
+		c["expired_max_wait"] != int64(pairs*rounds-admitted) {
 		t.Errorf("admitted after a wait %d and expired %d, the clients saw %d and %d",
 			c["admitted_after_wait"], c["expired_max_wait"], admitted, pairs*rounds-admitted)
 	}
@@ -190,7 +169,7 @@ func checkEither(t *testing.T, env *rig.Env, r *rig.Reply, id string) int {
 
 func TestCase_O05_CancelledWaitersLeaveTheQueue(t *testing.T) {
 	const waiters = 100
-	env := governed(t, 2, modelPool(1, waiters, "60s"))
+	env := governed(t, 2, modelPool(1, waiters, longWait))
 	held := env.Hold(t, "held")
 	send := func(name string) []*rig.Pending {
 		var calls []*rig.Pending
@@ -203,7 +182,7 @@ func TestCase_O05_CancelledWaitersLeaveTheQueue(t *testing.T) {
 	for i, p := range send("gone") {
 		p.Leave([]rig.Leave{rig.LeaveFIN, rig.LeaveRST}[i%2])
 	}
-	env.AwaitGaugeWithin(t, time.Second, "model", "queued", 0)
+	env.AwaitGauge(t, "model", "queued", 0)
 	live := send("live")
 	env.Up.Open("held")
 	mustBeOK(t, "the held one", held.Wait())
@@ -215,6 +194,7 @@ func TestCase_O05_CancelledWaitersLeaveTheQueue(t *testing.T) {
 			t.Fatalf("the waiter %s, whose client had left, reached the upstream", id)
 		}
 	}
-	env.CheckCounts(t, "model", rig.Counts{"cancelled_waiting": waiters, "admitted_after_wait": waiters, "rejected_queue_full": 0})
+	env.CheckCounts(t, "model", rig.Counts{"cancelled_waiting": waiters, "admitted_after_wait": waiters,
+		"rejected_queue_full": 0})
 	env.DrainCheck(t, "model", 1)
 }

@@ -29,13 +29,13 @@ func mustSwitch(t *testing.T, env *rig.Env, c rig.Config) {
 
 func TestShadowCountsWhatEnforcingWouldDo(t *testing.T) {
 	const limit, queue, all = 2, 3, 10
-	env := inShadow(t, modelPool(limit, queue, "10s"))
+	env := inShadow(t, modelPool(limit, queue, longWait))
 	var calls []*rig.Pending
 	for i := range all {
 		calls = append(calls, env.Hold(t, fmt.Sprint(i)))
 	}
-	env.CheckCounts(t, "model", rig.Counts{"evaluated": all, "admitted": all, "shadow_would_wait": queue, "shadow_would_reject": all - limit - queue,
-		"inflight": limit, "queued": queue, "rejected_queue_full": 0})
+	env.CheckCounts(t, "model", rig.Counts{"evaluated": all, "admitted": all, "rejected_queue_full": 0,
+		"shadow_would_wait": queue, "shadow_would_reject": all - limit - queue, "inflight": limit, "queued": queue})
 	for i, p := range calls { // each end lets the next virtual waiter in
 		env.Up.Open(fmt.Sprint(i))
 		r := p.Wait()
@@ -46,7 +46,8 @@ func TestShadowCountsWhatEnforcingWouldDo(t *testing.T) {
 			env.AwaitGauge(t, "model", gauge, n)
 		}
 	}
-	env.CheckCounts(t, "model", rig.Counts{"evaluated": all, "admitted": all, "admitted_after_wait": 0, "cancelled_waiting": 0})
+	env.CheckCounts(t, "model", rig.Counts{"evaluated": all, "admitted": all, "admitted_after_wait": 0,
+		"cancelled_waiting": 0})
 	for _, seen := range env.Up.Requests() {
 		rig.CheckNoInternals(t, seen.Header)
 	}
@@ -57,12 +58,12 @@ func TestShadowCountsWhatEnforcingWouldDo(t *testing.T) {
 }
 
 func TestShadowWaitsAndExpiresInItsCountsAlone(t *testing.T) {
-	env := inShadow(t, modelPool(1, 5, "300ms"))
+	env := inShadow(t, modelPool(1, 5, longWait))
 	held := env.Hold(t, "held")
-	expiring := env.Hold(t, "expiring")
-	env.AwaitGauge(t, "model", "queued", 1)
-	env.AwaitGauge(t, "model", "queued", 0) // its virtual wait is over; the request runs on
-	env.CheckCounts(t, "model", rig.Counts{"shadow_would_wait": 1, "shadow_would_expire": 1, "expired_max_wait": 0})
+	expiring := env.Hold(t, "expiring", rig.Call{Deadline: 300 * time.Millisecond})
+	env.AwaitGauge(t, "model", "shadow_would_expire", 1) // its virtual wait is over; the request runs on
+	env.CheckCounts(t, "model", rig.Counts{"shadow_would_wait": 1, "queued": 0, "expired_max_wait": 0,
+		"expired_deadline": 0})
 	mustBeOK(t, "one that came too late", env.Do(t, rig.Call{Header: millis("0")}))
 	env.CheckCounts(t, "model", rig.Counts{"shadow_would_expire": 2, "expired_deadline": 0})
 	leaver := env.Hold(t, "leaver")
@@ -78,11 +79,12 @@ func TestShadowWaitsAndExpiresInItsCountsAlone(t *testing.T) {
 	env.CheckIdentity(t, "model")
 }
 
-// In shadow a request is what it would be without the filter, whatever it is and whatever is full.
+// In shadow each request passes as it would without the filter, even if every pool is full.
 func TestShadowChangesNothing(t *testing.T) {
 	shared := rig.Shared(t, 2)
 	without := rig.New(t, shared, rig.Setup{})
-	closed := mode("shadow", rig.Pool{Name: "tenant", Limit: 0}, rig.Pool{Name: "model", Key: []string{"model"}, Per: "attempt", Limit: 0})
+	closed := mode("shadow", rig.Pool{Name: "tenant", Limit: 0},
+		rig.Pool{Name: "model", Key: []string{"model"}, Per: "attempt", Limit: 0})
 	fromBody := mode("shadow", rig.Pool{Name: "model", Key: []string{"model"}, Limit: 0})
 	fromBody.More["identity"] = modelOf(rig.Object{"json_body": "model"})["identity"]
 	for name, s := range map[string]rig.Setup{
@@ -106,20 +108,21 @@ func TestShadowChangesNothing(t *testing.T) {
 
 // The body is read as it passes: it is not waited for.
 func TestShadowDoesNotWaitForTheBody(t *testing.T) {
-	c := mode("shadow", modelPool(1, 1, "10s"))
+	c := mode("shadow", modelPool(1, 1, longWait))
 	c.More["identity"] = modelOf(rig.Object{"json_body": "model"})["identity"]
 	env := rig.New(t, rig.Shared(t, 2), rig.Setup{Config: &c})
 	conn := env.Dial(t)
 	body := llm("m", 3000)
 	call := rig.Call{NoModel: true, Script: rig.Script{ID: "late"}}
 	conn.Write(t, call.Head(len(body)))
-	rig.Eventually(t, 3*time.Second, "the headers are at the upstream before the body", func() bool { return env.Up.Saw("late") })
+	rig.Await(t, "the headers are at the upstream before the body", func() bool { return env.Up.Saw("late") })
 	conn.Write(t, string(body))
 	mustBeOK(t, "once its body has come", conn.Read("POST"))
 	held := takes(t, env, "held", "m")
 	mustBeOK(t, "the same model", env.Do(t, bodyCall("", llm("m", 0), rig.Delivery{})))
 	mustBeOK(t, "another model", env.Do(t, bodyCall("", llm("z", 0), rig.Delivery{})))
-	env.CheckCounts(t, "model", rig.Counts{"evaluated": 4, "admitted": 4, "shadow_would_wait": 1, "shadow_would_reject": 0})
+	env.CheckCounts(t, "model", rig.Counts{"evaluated": 4, "admitted": 4, "shadow_would_wait": 1,
+		"shadow_would_reject": 0})
 	env.Up.Open("held")
 	mustBeOK(t, "the held one", held.Wait())
 	env.AwaitDrained(t, "model")
@@ -127,7 +130,7 @@ func TestShadowDoesNotWaitForTheBody(t *testing.T) {
 
 // A switch is a change of configuration like any other: what runs counts on, and is given back once.
 func TestSwitchingModesLosesNoCount(t *testing.T) {
-	pool := modelPool(2, 2, "20s")
+	pool := modelPool(2, 2, longWait)
 	env := governed(t, 2, pool)
 	enforced := []*rig.Pending{env.Hold(t, "e0"), env.Hold(t, "e1")}
 	waiter := env.Queue(t, "model", rig.Call{}.With("waiter"))[0]
@@ -167,9 +170,11 @@ func TestShadowInBothStages(t *testing.T) {
 	env := rig.New(t, rig.Shared(t, 2), s)
 	a := env.Hold(t, "a", rig.Call{Tenant: "a"})
 	b := env.Hold(t, "b", rig.Call{Tenant: "a"})
-	mustBeOK(t, "a retried one", env.Do(t, tries("c", failed, rig.Script{Status: http.StatusTooManyRequests}, rig.Script{})))
+	mustBeOK(t, "a retried one", env.Do(t, tries("c", failed, rig.Script{Status: http.StatusTooManyRequests},
+		rig.Script{})))
 	env.CheckCounts(t, "tenant", rig.Counts{"evaluated": 3, "admitted": 3, "shadow_would_reject": 2, "inflight": 1})
-	env.CheckCounts(t, "model", rig.Counts{"evaluated": 5, "admitted": 5, "shadow_would_wait": 1, "shadow_would_reject": 3})
+	env.CheckCounts(t, "model", rig.Counts{"evaluated": 5, "admitted": 5, "shadow_would_wait": 1,
+		"shadow_would_reject": 3})
 	env.Up.Open("a", "b")
 	mustBeOK(t, "a", a.Wait())
 	mustBeOK(t, "b", b.Wait())

@@ -14,7 +14,7 @@ import (
 
 func TestCase_O18_WorkersShareOneLimitExactly(t *testing.T) {
 	const clients, limit, duration = 100, 10, 5 * time.Second
-	env := governed(t, 4, modelPool(limit, clients, "10s"))
+	env := governed(t, 4, modelPool(limit, clients, longWait))
 	conns := make([]*rig.Conn, clients)
 	for i := range conns {
 		conns[i] = env.Dial(t)
@@ -42,7 +42,8 @@ func TestCase_O18_WorkersShareOneLimitExactly(t *testing.T) {
 		t.Errorf("%d ran at once at most, want exactly %d", peak, limit)
 	}
 	env.AwaitDrained(t, "model")
-	env.CheckCounts(t, "model", rig.Counts{"evaluated": sent.Load(), "admitted": sent.Load(), "store_error": 0, "reaped": 0})
+	env.CheckCounts(t, "model", rig.Counts{"evaluated": sent.Load(), "admitted": sent.Load(), "store_error": 0,
+		"reaped": 0})
 	env.Up.Forget()
 	env.DrainCheck(t, "model", limit)
 }
@@ -50,8 +51,8 @@ func TestCase_O18_WorkersShareOneLimitExactly(t *testing.T) {
 // Each waiter comes on a fresh connection, so mostly on another worker than the one that releases.
 func TestReleaseWakesAWaiterOfAnotherWorkerWithoutATick(t *testing.T) {
 	const handOffs = 60
-	env := governed(t, 4, modelPool(1, 5, "15s"))
-	lone := median(loneRequests(t, env, 40))
+	env := governed(t, 4, modelPool(1, 5, longWait))
+	lone := quarter(loneRequests(t, env, 40))
 	running := env.Hold(t, "0")
 	var wakes []time.Duration
 	for i := 1; i <= handOffs; i++ {
@@ -68,11 +69,12 @@ func TestReleaseWakesAWaiterOfAnotherWorkerWithoutATick(t *testing.T) {
 	}
 	env.Up.Open(fmt.Sprint(handOffs))
 	mustBeOK(t, "the last one", running.Wait())
-	// Waking by a tick of 10 ms would take 5 ms on top of the way to the upstream, at the median.
-	wake, bound := median(wakes), 2*lone+3*time.Millisecond
-	t.Logf("median of %d hand-offs %v, a lone request takes %v", handOffs, wake, lone)
+	// Every 50 ms a tick looks for grants whose message was lost. If only the tick woke the waiter, each hand-off would
+	// take some 40 ms. A busy machine delays some of the hand-offs, but not all.
+	wake, bound := quarter(wakes), 2*lone+10*time.Millisecond
+	t.Logf("a quarter of %d hand-offs took at most %v; of the lone requests, at most %v", handOffs, wake, lone)
 	if wake > bound {
-		t.Errorf("median of %d hand-offs is %v, want at most %v (a lone request takes %v)", handOffs, wake, bound, lone)
+		t.Errorf("a quarter of %d hand-offs took at most %v, want %v", handOffs, wake, bound)
 	}
 	if peak := env.Up.Peak(); peak != 1 {
 		t.Errorf("%d ran at once", peak)
@@ -92,6 +94,12 @@ func loneRequests(t *testing.T, env *rig.Env, n int) []time.Duration {
 	return took
 }
 
+// quarter is the duration that a quarter of them does not exceed.
+func quarter(durations []time.Duration) time.Duration {
+	sorted := slices.Sorted(slices.Values(durations))
+	return sorted[len(sorted)/4]
+}
+
 func median(durations []time.Duration) time.Duration {
 	sorted := slices.Sorted(slices.Values(durations))
 	return sorted[len(sorted)/2]
@@ -99,7 +107,7 @@ func median(durations []time.Duration) time.Duration {
 
 func TestWaitersOfAllWorkersAreServedInOrderOfArrival(t *testing.T) {
 	const waiters = 14
-	env := governed(t, 4, modelPool(1, waiters, "15s"))
+	env := governed(t, 4, modelPool(1, waiters, longWait))
 	held := env.Hold(t, "0")
 	var want []string
 	var calls []rig.Call
@@ -121,20 +129,34 @@ func TestWaitersOfAllWorkersAreServedInOrderOfArrival(t *testing.T) {
 	env.DrainCheck(t, "model", 1)
 }
 
+// If the machine lets a worker stand still for most of a lease, the others take it for dead. Then the lease is too
+// short for this machine.
 func TestStreamsOutliveTheLease(t *testing.T) {
-	const lease = time.Second
-	env := rig.New(t, rig.Shared(t, 2), rig.Setup{Config: &rig.Config{Pools: []rig.Pool{modelPool(1, 1, "20s")}, More: rig.Object{"lease": "1s"}}})
-	held := env.Hold(t, "held")
-	waiter := env.Queue(t, "model", rig.Call{}.With("waiter"))[0]
-	since := time.Now()
-	rig.Eventually(t, 10*time.Second, "three leases have passed", func() bool { return time.Since(since) > 3*lease })
-	if waiter.Done() || env.Up.Saw("waiter") {
-		t.Errorf("the waiter did not wait for the stream: %s", waiter.Wait())
-	}
-	env.CheckRefused(t, env.Do(t, rig.Call{}), "model", rig.Rejected)
-	env.CheckCounts(t, "model", rig.Counts{"inflight": 1, "queued": 1, "reaped": 0})
-	env.Up.Open("held")
-	mustBeOK(t, "the held one", held.Wait())
-	mustBeOK(t, "the waiter", waiter.Wait())
-	env.DrainCheck(t, "model", 1)
+	withEnoughTime(t, time.Second, func(t *testing.T, lease time.Duration) bool {
+		env := rig.New(t, rig.Shared(t, 2), rig.Setup{Config: &rig.Config{Pools: []rig.Pool{modelPool(1, 1, longWait)},
+			More: rig.Object{"lease": lease.String()}}})
+		held := env.Hold(t, "held")
+		waiter := env.Queue(t, "model", rig.Call{}.With("waiter"))[0]
+		since := time.Now()
+		rig.Await(t, "three leases have passed", func() bool { return time.Since(since) > 3*lease })
+		early := waiter.Done() || env.Up.Saw("waiter")
+		refused := env.Do(t, rig.Call{Deadline: 50 * time.Millisecond})
+		counts := env.Pool(t, "model")
+		env.Up.Open("held")
+		mustBeOK(t, "the held one", held.Wait())
+		mustBeOK(t, "the waiter", waiter.Wait())
+		if counts["reaped"] > 0 {
+			env.CheckCapacity(t, "model", 1)
+			return false
+		}
+		env.DrainCheck(t, "model", 1)
+		if early {
+			t.Error("the waiter did not wait for the stream")
+		}
+		env.CheckRefused(t, refused, "model", rig.Rejected)
+		if counts["inflight"] != 1 || counts["queued"] != 1 {
+			t.Errorf("after three leases the counts are %v, want one running and one waiting", counts)
+		}
+		return true
+	})
 }

@@ -26,7 +26,7 @@ func (vm *VM) queueAction(a action) {
 	vm.host.maxActions = max(vm.host.maxActions, vm.actionsQueued)
 }
 
-// judgeActions traps the VM when its callback queued more than a real stack bears.
+// judgeActions traps the VM when its callback queued more than a real stack has room for.
 func (vm *VM) judgeActions() {
 	if limit := vm.host.options.actionLimit; vm.failed == nil && vm.actionsQueued > limit {
 		vm.violate(TooManyActions, "%d in one %s, the limit is %d", vm.actionsQueued, vm.callback, limit)
@@ -36,9 +36,9 @@ func (vm *VM) judgeActions() {
 
 func (vm *VM) dropActions() { vm.actions = vm.actions[:0] }
 
-// runActions does what was deferred, in order. An action may call into the guest, whose callback ends here too and so
-// does the rest of the list before the first action has returned: the actions of one callback run nested, as they do on
-// a real stack.
+// runActions does what was deferred, in order. An action may call into the guest. The end of that callback comes here
+// again, and does the rest of the list before the first action has returned. So the actions of one callback run nested,
+// as they do on a real stack.
 func (vm *VM) runActions() {
 	vm.stopIteration = false
 	for len(vm.actions) > 0 && vm.failed == nil {

@@ -70,7 +70,7 @@ func TestActions_TooManyInOneCallbackTrapTheVM(t *testing.T) {
 func TestActions_NestedTooDeepTrapTheVM(t *testing.T) {
 	s, plugin := pausing(t, wasmtest.WithActionLimit(5))
 	w := waiters(plugin, 8)
-	// Each one's end replies to the next: one action per callback, and yet each is a frame deeper.
+	// The end of each stream replies to the next one: each callback queues one action, and each action is a frame deeper.
 	s.do("response_headers", func(p *puppet) {
 		if p.ID() < w[7].ContextID() {
 			p.must(opEffective, p.ID()+1)
@@ -97,7 +97,7 @@ func TestContinue_OfAStreamThatIsNotPausedIsAViolation(t *testing.T) {
 	require.Equal(t, wasmtest.ContinueNotPaused, s.Violations()[0].Kind)
 	s.ForgetViolations()
 
-	// In its own headers callback a stream isn't paused yet; the pause it answers then lasts for ever.
+	// In its own headers callback a stream isn't paused yet. If that callback then answers Pause, nothing resumes it.
 	s.on("request_headers", func(p *puppet) uint32 { p.must(opContinue, 0); return 1 })
 	stream := plugin.Stream(0)
 	stream.RequestHeaders(get, true)
@@ -153,7 +153,7 @@ func TestActions_OnAStreamThatHasEndedDoNothing(t *testing.T) {
 	s, plugin := pausing(t)
 	w := waiters(plugin, 2)
 	delete(s.scripts, "response_headers")
-	// The action for w[0] comes after its end, which w[1]'s reply brings about.
+	// w[1]'s reply ends w[0], and the action for w[0] comes after that.
 	s.do("response_headers", func(p *puppet) {
 		if p.ID() == w[1].ContextID() {
 			p.must(opEffective, w[0].ContextID())

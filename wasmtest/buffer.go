@@ -44,7 +44,7 @@ func (c *guestContext) body(kind uint64) *[]byte {
 	return h.visible()
 }
 
-// setBuffer changes a body the only ways the real host can: put before, replace as a whole, put behind.
+// setBuffer changes a body in the three ways that the real host can: it prepends, replaces the whole, or appends.
 func (c *guestContext) setBuffer(kind, start, length uint64, data []byte) Status {
 	if _, ok := c.buffer(kind); !ok {
 		return StatusNotFound

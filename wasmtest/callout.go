@@ -2,7 +2,7 @@ package wasmtest
 
 import "time"
 
-// Callout is an HTTP call of a guest's that waits for the test's answer.
+// Callout is an HTTP call by a guest, which waits for the test's answer.
 type Callout struct {
 	Cluster  string
 	Headers  Headers
@@ -23,7 +23,7 @@ func (c *Callout) Answer(headers Headers, body []byte, trailers Headers) {
 	c.deliver(Message{Headers: headers, Body: body, Trailers: trailers}, 0, "")
 }
 
-// Fail lets the call break: the guest hears of zero headers, and proxy_get_status says why.
+// Fail makes the call fail: the guest's callback gets zero headers, and proxy_get_status says why.
 func (c *Callout) Fail() { c.deliver(Message{}, uint32(StatusBrokenConnection), "reset") }
 
 // Root returns the root context that made the call.
@@ -74,8 +74,8 @@ func (vm *VM) httpCall(cluster string, headers Headers, body []byte, trailers He
 	return vm.lastCall, StatusOk
 }
 
-// ForeignFunction is a function of the host's own that guests reach through proxy_call_foreign_function. It runs while
-// the guest vm waits, and owns argument.
+// ForeignFunction is a function of the host that guests call through proxy_call_foreign_function. It runs while the
+// guest vm waits, and owns argument.
 type ForeignFunction func(vm *VM, argument []byte) (result []byte, status Status)
 
 // SetForeignFunction makes f callable by name. Names not set answer [StatusNotFound].

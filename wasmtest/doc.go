@@ -1,16 +1,16 @@
 // Package wasmtest runs a proxy-wasm filter, given as the bytes of its .wasm file, the way a proxy with several worker
 // threads runs it, inside a Go test. It guarantees:
 //
-//   - Every worker has its own VM; shared data, shared queues, metrics and the clock are common. The rules are those of
-//     proxy-wasm-cpp-host in Envoy, the unpleasant ones included: one compare-and-swap counter for all keys, blind
+//   - Every worker has its own VM; shared data, shared queues, metrics and the clock are common. The rules are those
+//     of proxy-wasm-cpp-host in Envoy, the unpleasant ones included: one compare-and-swap counter for all keys, blind
 //     overwrites with cas 0, queues whose last registration takes over, wakes that get lost with a VM, gauges that
 //     wrap.
 //   - Nothing sleeps and nothing runs by itself. Time passes when the test says so ([Host.Advance], [Host.Run]); a
 //     queue-ready or a tick waits among the pending events until the test delivers it ([Host.Step], [Host.Drain],
 //     [Host.Deliver]).
 //   - The same module, inputs and seed give the same run: same order, same random bytes, same trace ([WithTrace]).
-//   - What a real proxy would punish without telling the guest is noted: [Host.Verify] returns traps and violations,
-//     and [Start] fails the test for them.
+//   - Mistakes that do harm in a real proxy are noted, also those that no status tells the guest about: [Host.Verify]
+//     returns traps and violations, and [Start] fails the test for them.
 //
 // It knows nothing of any particular filter and works for any language that compiles to wasm. It implements ABI 0.2.1
 // for HTTP filters.

@@ -6,10 +6,10 @@ type Cause string
 // The ways a stream ends. The guest gets the same callbacks whatever it was.
 const (
 	Completed    Cause = "completed"      // the response's end went out to the client
-	Replied      Cause = "local reply"    // the guest's own, or one of another filter's or the host's
+	Replied      Cause = "local reply"    // by the guest, by another filter or by the host
 	ClientGone   Cause = "client gone"    // the client closed or reset
 	UpstreamGone Cause = "upstream reset" // the upstream closed or reset in the middle of its response
-	Closed       Cause = "closed"         // the guest's proxy_close_stream
+	Closed       Cause = "closed"         // the guest called proxy_close_stream
 	VMFailed     Cause = "VM failed"      // the host cut it because its VM is dead
 )
 
@@ -44,7 +44,7 @@ func (s *Stream) End(e End) {
 	s.end(e)
 }
 
-// Complete ends the stream as if the response's end had gone out, whatever of it the test handed in.
+// Complete ends the stream as if the whole response had gone out, even if the test handed in only a part of it.
 func (s *Stream) Complete() {
 	s.worker.enter()
 	defer s.worker.leave()
@@ -97,7 +97,7 @@ func (s *Stream) end(e End) {
 		h.headersOpen, h.trailersOpen, h.chunkOpen = false, false, false
 	}
 	if !s.upstream {
-		s.create() // a request no filter has seen is logged all the same
+		s.create() // a request that no filter has seen is logged too
 		s.logging = true
 		s.enterGuest(onLog)
 		s.vm.runActions()

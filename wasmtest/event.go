@@ -31,7 +31,7 @@ type Event struct {
 	Plugin  *Plugin       // Configure: the plugin
 	At      time.Duration // when it was posted or came due
 	number  uint64
-	// QueueReady: which VM of the thread, as it was when the message was sent
+	// QueueReady: the VM of the thread at the time when the message was sent
 	module *Module
 	config string
 }
@@ -92,7 +92,7 @@ func (h *Host) Step() bool {
 }
 
 // Deliver delivers this event of [Host.Pending] now. It reports whether it was still pending. An event for a VM or
-// context that is gone is delivered to nobody, which is a delivery all the same.
+// context that is gone counts as delivered, and reaches nobody.
 func (h *Host) Deliver(e Event) bool {
 	e.Worker.enter()
 	defer e.Worker.leave()
@@ -124,8 +124,8 @@ func (h *Host) Discard(e Event) bool {
 	return e.Worker.takePost(e)
 }
 
-// Drain delivers pending events until there are none, those included that come up meanwhile, without moving the clock.
-// It returns how many it delivered. After the drain limit it records a violation and stops.
+// Drain delivers pending events until there are none, and also those that they cause, without moving the clock. It
+// returns how many it delivered. After the drain limit it records a violation and stops.
 func (h *Host) Drain() int {
 	for n := 0; ; n++ {
 		if n == h.options.drainLimit {

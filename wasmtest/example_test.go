@@ -6,8 +6,8 @@ import (
 	"github.com/headgate/headgate/wasmtest"
 )
 
-// A filter that lets one request in at a time (testdata/guest/turnstile), on a proxy with two workers: the second request
-// waits on the other worker until the first one's response is over, and is woken through a shared queue.
+// A filter that lets one request in at a time (testdata/guest/turnstile), on a proxy with two workers: the second
+// request waits on the other worker until the first one's response is over, and is woken through a shared queue.
 func Example() {
 	module, err := wasmtest.Compile(turnstileWasm)
 	if err != nil {
@@ -46,8 +46,8 @@ func Example() {
 	// verify: <nil>
 }
 
-// A lost update, on purpose: between the first worker's read of the count and its write, the second worker comes in. The
-// turnstile's compare-and-swap notices.
+// A lost update, on purpose: between the first worker's read of the count and its write, the second worker comes in.
+// The turnstile's compare-and-swap notices.
 func ExampleHost_OnHostCall() {
 	host, err := wasmtest.New(turnstileModule, wasmtest.WithWorkers(2))
 	if err != nil {

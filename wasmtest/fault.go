@@ -73,7 +73,7 @@ func (vm *VM) ask(def *hostCall, args []uint64) (status Status, answered bool) {
 	*c = HostCall{vm: vm, def: def, args: args, number: vm.host.callNumber}
 	defer func() {
 		if p := recover(); p != nil {
-			vm.panics = p // wazero would make an error of it; run passes it on
+			vm.panics = p // run passes it on; wazero would return an error
 			panic(p)
 		}
 	}()

@@ -133,8 +133,8 @@ func TestHook_NumbersTheCallsOfAllVMs(t *testing.T) {
 	}
 }
 
-// TestExplore_FindsEveryLostUpdate enumerates where in one worker's increment the other's comes, with a right and a wrong
-// increment: only the wrong one loses a count, and only in some interleavings.
+// TestExplore_FindsEveryLostUpdate enumerates where in one worker's increment the other's comes, with a right and a
+// wrong increment: only the wrong one loses a count, and only in some interleavings.
 func TestExplore_FindsEveryLostUpdate(t *testing.T) {
 	lost := func(cas func(uint64) uint64) (runs, losses int) {
 		runs, complete := wasmtest.Explore(1000, func(choose func(int) int) {

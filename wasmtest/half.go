@@ -128,12 +128,12 @@ func (s *Stream) deliverBody(d direction, data []byte, end bool) Action {
 	if s.ended != nil {
 		return answer
 	}
-	s.settle(d, answer, accumulated)
+	s.place(d, answer, accumulated)
 	return answer
 }
 
-// settle puts the piece the guest has answered to where the answer says: on, into the buffer, or away.
-func (s *Stream) settle(d direction, answer Action, accumulated bool) {
+// place puts a piece where the guest's answer says: forwards it, keeps it in the buffer, or drops it.
+func (s *Stream) place(d direction, answer Action, accumulated bool) {
 	h := &s.halves[d]
 	waits := h.chunk
 	if accumulated {
@@ -141,7 +141,7 @@ func (s *Stream) settle(d direction, answer Action, accumulated bool) {
 	}
 	h.chunk, h.accumulating = nil, false
 	if answer == StopNoBuffer {
-		waits = nil // the guest takes care of the piece
+		waits = nil // the guest keeps what it needs of the piece
 	}
 	h.buffer = append(h.buffer, waits...)
 	if answer == Continue {
@@ -200,13 +200,13 @@ func (s *Stream) deliverTrailers(d direction, trailers Headers) Action {
 	return answer
 }
 
-// release lets through what waits at the filter: an answer of Continue to a later piece resumes the earlier ones.
+// release forwards what waits at the filter: an answer of Continue to a later piece resumes the earlier ones too.
 func (s *Stream) release(d direction) {
 	s.halves[d].stop = flowing
 	s.forward(d)
 }
 
-// resume is a continue of the guest's.
+// resume does what a guest's continue asks for.
 func (s *Stream) resume(d direction) {
 	h := &s.halves[d]
 	if d == request && s.replied != nil {

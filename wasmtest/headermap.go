@@ -36,8 +36,9 @@ func (s *Stream) loggedMap(kind uint64) (h Headers, ok bool) {
 	return h, h != nil
 }
 
-// writableMap is a map of the stream that can be changed now, nil if it can't: headers from their callback to the
-// answer Continue or the continue, trailers likewise. At the last body piece the guest may add trailers.
+// writableMap is a map of the stream that the guest can change now, nil if it can't. It can change headers from their
+// callback until they go on: by the answer Continue, or by a continue later. The same holds for trailers. With the last
+// body piece it may add trailers.
 func (s *Stream) writableMap(kind uint64) *Headers {
 	d := request
 	if kind >= responseHeadersMap {

@@ -64,7 +64,8 @@ func TestHeaders_GuestChangesThem(t *testing.T) {
 func TestHeaders_CanBeReachedFromTheirCallbackUntilTheyGoOn(t *testing.T) {
 	s, plugin := newStage(t)
 	reach := func(p *puppet) [3]wasmtest.Status {
-		return [3]wasmtest.Status{p.header(0, ":path").Status, p.header(2, ":status").Status, p.call(opAddHeader, 0, "a", "b").Status}
+		return [3]wasmtest.Status{p.header(0, ":path").Status, p.header(2, ":status").Status,
+			p.call(opAddHeader, 0, "a", "b").Status}
 	}
 	got := map[string][3]wasmtest.Status{}
 	for _, callback := range []string{"request_headers", "request_body", "response_headers", "log", "done", "delete"} {
@@ -104,7 +105,8 @@ func TestHeaders_OfAPausedStreamCanBeEditedUntilTheContinue(t *testing.T) {
 func TestHeaders_MalformedPairsAreEmptyAndAViolation(t *testing.T) {
 	s, plugin := newStage(t)
 	good := string(encode("a", "b"))
-	for _, bad := range []string{"abc", good[:len(good)-1], good + "x", "\xff\xff\xff\xff" + good[4:], "\x01\x04\x00\x00" + good[4:]} {
+	for _, bad := range []string{"abc", good[:len(good)-1], good + "x", "\xff\xff\xff\xff" + good[4:],
+		"\x01\x04\x00\x00" + good[4:]} {
 		s.do("request_headers", func(p *puppet) { p.must(opSetPairs, 0, bad) })
 		stream := plugin.Stream(0)
 		stream.RequestHeaders(get, true)

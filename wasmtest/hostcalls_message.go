@@ -64,7 +64,7 @@ func callRemoveHeader(vm *VM, a []uint64) Status {
 	return vm.changeHeaders(a[0], func(h Headers) Headers { return h.without(string(name)) })
 }
 
-// callGetHeaderPairs answers an unreachable map like an empty one, with Ok and no bytes.
+// callGetHeaderPairs answers Ok and no bytes, for an empty map and also for one that can't be reached.
 func callGetHeaderPairs(vm *VM, a []uint64) Status {
 	if a[0] > lastMap {
 		return StatusBadArgument
@@ -92,7 +92,7 @@ func callGetHeaderSize(vm *VM, a []uint64) Status {
 	return vm.write(a[1], uint32(headers.byteSize()))
 }
 
-// readPairs reads a header map of the guest's; a malformed one is empty, and a violation.
+// readPairs reads a header map from the guest. A malformed one is a violation, and counts as empty.
 func (vm *VM) readPairs(pointer, size uint64) (h Headers, ok bool) {
 	bytes, ok := vm.read(pointer, size)
 	if !ok {

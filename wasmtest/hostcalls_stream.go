@@ -69,14 +69,14 @@ func callLocalResponse(vm *VM, a []uint64) Status {
 		}
 		vm.queueAction(action{stream: s, kind: replyAction, reply: reply})
 	}
-	vm.stopIteration = true // whichever stream it is for
+	vm.stopIteration = true // also if it is for another stream
 	return StatusOk
 }
 
 func callSetEffectiveContext(vm *VM, a []uint64) Status {
 	id := uint32(a[0])
 	if id == 0 {
-		vm.effective = nil // 0 is the VM's own context, and means "the callback's own" everywhere
+		vm.effective = nil // 0 means the context of the callback
 		return StatusOk
 	}
 	c := vm.contexts[id]

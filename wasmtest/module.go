@@ -8,6 +8,9 @@ import (
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
+
+	"github.com/headgate/headgate/wasmtest/internal/datasegments"
+	"github.com/headgate/headgate/wasmtest/internal/memory"
 )
 
 // ErrModule is wrapped by every error of [Compile]: the real host would not load these bytes either.
@@ -20,7 +23,7 @@ const abiVersionExport = "proxy_abi_version_0_2_1"
 type Module struct {
 	runtime  wazero.Runtime
 	compiled wazero.CompiledModule
-	memories memoryPool
+	memories memory.Pool
 }
 
 // CompileOption changes how [Compile] works.
@@ -79,7 +82,7 @@ func (m *Module) build(ctx context.Context, wasm []byte) error {
 	if err := instantiateWASI(ctx, m.runtime); err != nil {
 		return err
 	}
-	compiled, err := m.runtime.CompileModule(ctx, mergeDataSegments(wasm))
+	compiled, err := m.runtime.CompileModule(ctx, datasegments.Merge(wasm))
 	if err != nil {
 		return err
 	}

@@ -77,7 +77,8 @@ func TestInitialize_MayNotCallTheHost(t *testing.T) {
 }
 
 func TestCompile_CallbacksNotExportedAreSkipped(t *testing.T) {
-	for _, option := range [][]wasmtest.CompileOption{nil, {wasmtest.WithInterpreter()}, {wasmtest.WithCacheDir(t.TempDir())}} {
+	for _, option := range [][]wasmtest.CompileOption{nil, {wasmtest.WithInterpreter()},
+		{wasmtest.WithCacheDir(t.TempDir())}} {
 		module, err := wasmtest.Compile(tiny("", "", abi, alloc, "_initialize"), option...)
 		require.NoError(t, err)
 		h := wasmtest.Start(t, module)
@@ -107,7 +108,8 @@ func TestCompile_OneModuleServesManyHosts(t *testing.T) {
 		h := wasmtest.Start(t, turnstileModule, wasmtest.WithWorkers(2))
 		p := h.MustLoad(wasmtest.PluginConfig{Configuration: []byte("1")})
 		a, b := p.Stream(0), p.Stream(1)
-		require.Equal(t, wasmtest.Continue, a.RequestHeaders(get, true), "every host has its own data, and every VM fresh memory")
+		require.Equal(t, wasmtest.Continue, a.RequestHeaders(get, true),
+			"every host has its own data, and every VM fresh memory")
 		require.NotEqual(t, wasmtest.Continue, b.RequestHeaders(get, true))
 		h.Close()
 	}

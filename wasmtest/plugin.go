@@ -15,7 +15,7 @@ type PluginConfig struct {
 	RootID string // the property plugin_root_id
 	// Configuration is what the guest reads in proxy_on_configure.
 	Configuration []byte
-	// Module and VMConfiguration are the host's own when nil. Plugins that agree in both share one VM per thread; with
+	// Module and VMConfiguration are those of the host when nil. Plugins that agree in both share one VM per thread; with
 	// other code or another VM configuration they get VMs of their own, and shared data is common to all.
 	Module          *Module
 	VMConfiguration []byte
@@ -194,7 +194,7 @@ func (p *Plugin) Stream(i int, options ...StreamOption) *Stream {
 }
 
 // Retire takes the plugin out of the configuration. On each thread its root lives on, and ticks, until its last stream
-// has ended; then proxy_on_done and proxy_on_delete end it and its queues wake nobody any more. When no plugin and no
+// has ended; then proxy_on_done and proxy_on_delete end it and its queues wake no one any more. When no plugin and no
 // VM is left, shared data and queues are gone.
 func (p *Plugin) Retire() {
 	p.retired = true
@@ -205,7 +205,7 @@ func (p *Plugin) Retire() {
 	}
 }
 
-// dropDataOfNobody forgets shared data and queues with the last plugin and VM.
+// dropDataOfNobody removes shared data and queues when the last plugin and VM are gone.
 func (h *Host) dropDataOfNobody() {
 	if len(h.plugins) == 0 {
 		return

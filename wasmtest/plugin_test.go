@@ -61,7 +61,8 @@ func TestLoad_TheSameConfigurationAgainIsTheSameRootWithoutACall(t *testing.T) {
 	require.Nil(t, again.Root(0))
 	s.calls = nil
 	fresh := s.MustLoad(wasmtest.PluginConfig{Name: "puppet", Configuration: []byte("strings")})
-	require.Equal(t, []string{"w0 context_create[1,0]", "w0 vm_start[1,0]", "w0 configure[1,7]"}, s.calls, "a new VM by now")
+	require.Equal(t, []string{"w0 context_create[1,0]", "w0 vm_start[1,0]", "w0 configure[1,7]"}, s.calls,
+		"a new VM by now")
 	require.NotNil(t, fresh.Root(0))
 }
 
@@ -106,7 +107,8 @@ func TestRetire_EndsRootsWithoutStreamsAtOnceAndTheOthersLater(t *testing.T) {
 	require.False(t, root.Gone())
 	s.calls = nil
 	stream.Complete()
-	require.Equal(t, []string{"w1 context_create[2,1]", "w1 log[2]", "w1 done[2]", "w1 delete[2]", "w1 done[1]", "w1 delete[1]"},
+	require.Equal(t, []string{"w1 context_create[2,1]", "w1 log[2]", "w1 done[2]", "w1 delete[2]", "w1 done[1]",
+		"w1 delete[1]"},
 		s.calls)
 	require.True(t, root.Gone())
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// properties are values by path, the parts joined by NUL, in the bytes a guest gets.
+// properties are values by path. The parts of a path are joined by NUL; a value is the bytes that a guest gets.
 type properties struct {
 	values map[string][]byte
 }
@@ -62,7 +62,8 @@ func propertyBytes(value any) []byte {
 	panic(fmt.Sprintf("wasmtest: a property can't be a %T", value))
 }
 
-// property looks a path up: what the test set, nearest first, then what the host knows itself.
+// property looks a path up: first what the test set for the stream, then for its request and the host, then what the
+// host knows.
 func (c *guestContext) property(path []byte) ([]byte, bool) {
 	if s := c.stream; s != nil {
 		if v, ok := s.props.values[string(path)]; ok {
@@ -169,8 +170,7 @@ func (s *Stream) responseProperty(name string) ([]byte, bool) {
 	return nil, false
 }
 
-// upstreamTime is what response.backend_latency says of every response that came whole from the upstream; of others
-// there is no such property.
+// upstreamTime is the property response.backend_latency. Only a response that came whole from the upstream has it.
 const upstreamTime = time.Millisecond
 
 // replyDetails is response.code_details while the response passes.

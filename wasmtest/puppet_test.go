@@ -12,8 +12,8 @@ import (
 	"github.com/headgate/headgate/wasmtest"
 )
 
-// stage is a host whose guest is the puppet, with the scripts that pull its strings: one Go function per callback, which
-// runs as if it were the guest's own code.
+// stage is a host with a guest that the test controls, the puppet. The test gives one script, a Go function, for a
+// callback; it runs as if it were the guest's code.
 type stage struct {
 	*wasmtest.Host
 	t       *testing.T

@@ -14,8 +14,8 @@ type queues struct {
 type queue struct {
 	id   uint32
 	name string
-	// The owner is a thread and a context id, not a VM: the real host looks the VM up on delivery. So a wake meant for a
-	// dead VM reaches whatever context has that id in its successor.
+	// The owner is a thread and a context id, not a VM: the real host looks the VM up on delivery. So a wake for a
+	// dead VM reaches the context that has the same id in the next VM.
 	owner    *Worker
 	module   *Module
 	config   string
@@ -32,7 +32,7 @@ func (q *queues) find(id uint32) *queue {
 	return q.byID[id-1]
 }
 
-// register gives delivery of the name to c's root: the last to register owns it. Messages stay.
+// register makes c's root the owner of the queue, which is woken from now on. Messages stay.
 func (q *queues) register(name []byte, c *guestContext) uint32 {
 	entry := q.byName[string(name)]
 	if entry == nil {
@@ -126,7 +126,7 @@ func (h *Host) QueueNames() []string {
 	return names
 }
 
-// Enqueue sends a message as another plugin would: queues have names, not owners, so anybody can. It returns
+// Enqueue sends a message as another plugin would: whoever knows a queue's name can send to it. It returns
 // [StatusNotFound] when nobody has registered the name.
 func (h *Host) Enqueue(name string, message []byte) Status {
 	entry := h.queues.byName[name]

@@ -64,15 +64,15 @@ func (s *Stream) replyNow(r *LocalReply) {
 	}
 }
 
-// replyDirectly replaces a response that is on its way through the filters: those don't see the replacement.
+// replyDirectly replaces a response that is on its way through the filters: the filters don't see the replacement.
 func (s *Stream) replyDirectly(r *LocalReply) {
 	s.halves[response].out = Message{Headers: r.headers(s), Body: r.body(s), Ended: true}
 	s.code = r.Code
 	s.complete()
 }
 
-// replyForRouter is a reply to an attempt: it skips the attempt's own response callbacks, goes to the client through
-// the downstream stream, and the router, done with, drops the attempt.
+// replyForRouter is a reply to an attempt. It skips the attempt's own response callbacks and goes to the client through
+// the downstream stream. Then the router is done, and drops the attempt.
 func (s *Stream) replyForRouter(r *LocalReply) {
 	if down := s.of.downstream; down != nil && down.ended == nil && down.worker == s.worker {
 		down.replyNow(&LocalReply{Code: r.Code, Headers: r.Headers, Body: r.Body, GRPCStatus: r.GRPCStatus,

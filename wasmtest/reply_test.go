@@ -130,7 +130,8 @@ func TestReply_ToGRPCIsTrailersOnly(t *testing.T) {
 	for _, c := range []struct {
 		code, given int
 		want        string
-	}{{429, -1, "14"}, {429, 8, "8"}, {400, -1, "13"}, {401, -1, "16"}, {403, -1, "7"}, {404, -1, "12"}, {500, -1, "2"}, {429, 17, "14"}} {
+	}{{429, -1, "14"}, {429, 8, "8"}, {400, -1, "13"}, {401, -1, "16"}, {403, -1, "7"}, {404, -1, "12"},
+		{500, -1, "2"}, {429, 17, "14"}} {
 		s, plugin := newStage(t)
 		s.do("request_headers", func(p *puppet) { p.must(opReply, c.code, "", "message", "", c.given) })
 		stream := plugin.Stream(0)

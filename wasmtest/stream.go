@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// Action is what a guest answered to a piece of a stream, as the real host understands it: numbers out of range count
-// as the strictest, and an answer is overridden when a local reply was asked for in the callback.
+// Action is what a guest answered to a piece of a stream, as the real host understands it. A number out of range counts
+// as the strictest action. If the callback asked for a local reply, the answer doesn't count.
 type Action int
 
 // What a guest can answer. 2 and 3 mean different things for headers and for a body piece; trailers know 0 and 1.
@@ -80,8 +80,8 @@ func Upstream() StreamOption { return func(s *Stream) { s.upstream = true } }
 // OfRequest makes the stream part of r, with its filter state and properties.
 func OfRequest(r *Request) StreamOption { return func(s *Stream) { s.of = r } }
 
-// Stream begins a stream with its own context id. The guest hears of it at the first piece: until then it is a request
-// that no filter has seen, which ends with create, log, done and delete and without headers.
+// Stream begins a stream with its own context id. The guest's first callback for it comes with the first piece. A
+// stream that ends before that ends with create, log, done and delete, without headers.
 func (r *Root) Stream(options ...StreamOption) *Stream {
 	s := &Stream{root: r, vm: r.vm, worker: r.vm.worker}
 	for _, option := range options {
@@ -200,11 +200,11 @@ func (s *Stream) create() {
 	s.vm.runActions()
 }
 
-// frame calls the callback for a piece of the stream and makes of its answer what the real host does. What the guest
-// deferred has happened when it returns, and the stream may have ended.
+// frame calls the callback for a piece of the stream, and acts on its answer as the real host does. It returns when
+// what the guest deferred has happened; the stream may have ended by then.
 func (s *Stream) frame(cb callback, strictest Action, args ...uint32) Action {
 	if s.vm.callbacks[cb] == nil || !s.created {
-		return Continue // a stream refused before it came to the filter has no request, and its response passes unseen
+		return Continue // the request was refused before it came to the filter, which then doesn't see the response
 	}
 	outer := s.deciding
 	s.deciding = cb <= onRequestTrailers
@@ -225,7 +225,7 @@ func (s *Stream) frame(cb callback, strictest Action, args ...uint32) Action {
 	return answer
 }
 
-// broken fails the stream if its VM is dead and the plugin doesn't fail open. The guest hears nothing of it.
+// broken fails the stream if its VM is dead and the plugin doesn't fail open. The guest gets no callback.
 func (s *Stream) broken() bool {
 	dead := s.vm.failed != nil || s.root.state == rootRefused
 	if !dead || s.root.plugin.config.FailOpen {

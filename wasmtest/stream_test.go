@@ -60,12 +60,14 @@ func TestStream_EveryEndMakesTheSameCallbacksOnceAndTellsWhy(t *testing.T) {
 		end  func(*wasmtest.Stream)
 		want wasmtest.End
 	}{
-		"complete": {(*wasmtest.Stream).Complete, wasmtest.End{Cause: wasmtest.Completed, Code: 200, Details: "via_upstream"}},
+		"complete": {(*wasmtest.Stream).Complete, wasmtest.End{Cause: wasmtest.Completed, Code: 200,
+			Details: "via_upstream"}},
 		"client gone": {(*wasmtest.Stream).ClientGone, wasmtest.End{
 			Cause: wasmtest.ClientGone, Code: 200, Flags: 1 << 14, Details: "downstream_remote_disconnect"}},
 		"upstream reset": {(*wasmtest.Stream).UpstreamReset, wasmtest.End{
 			Cause: wasmtest.UpstreamGone, Code: 200, Flags: 1 << 4, Details: "upstream_reset_after_response_started"}},
-		"other": {func(s *wasmtest.Stream) { s.End(wasmtest.End{Cause: "drain", Code: 7}) }, wasmtest.End{Cause: "drain", Code: 7}},
+		"other": {func(s *wasmtest.Stream) { s.End(wasmtest.End{Cause: "drain", Code: 7}) },
+			wasmtest.End{Cause: "drain", Code: 7}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, plugin := newStage(t)

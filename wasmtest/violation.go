@@ -8,15 +8,15 @@ import (
 // ViolationKind says which rule of the real host a guest broke.
 type ViolationKind string
 
-// What a guest can do that no status tells it about but that goes wrong in a real proxy.
+// Mistakes that do harm in a real proxy, and that no status tells the guest about.
 const (
 	// GaugeWrapped: a gauge was decremented below zero and reads 2^64-1 or so from then on.
 	GaugeWrapped ViolationKind = "gauge wrapped below zero"
 	// ReplyFromOtherStream: a local reply to one stream asked for inside a header, body or trailer callback of another:
 	// the host then stops the calling stream, which nobody resumes.
 	ReplyFromOtherStream ViolationKind = "local reply to another stream from within a stream callback"
-	// ContinueNotPaused: a continue reached a stream that wasn't paused, because it never was, was resumed twice, or
-	// hadn't returned its pause yet. The real host asserts, or forwards the headers and then stops for ever.
+	// ContinueNotPaused: a continue reached a stream that wasn't paused: it never was, it was resumed twice, or its
+	// callback hadn't returned Pause yet. The real host asserts, or forwards the headers and then stops for ever.
 	ContinueNotPaused ViolationKind = "continue of a stream that is not paused"
 	// ActionWithoutStream: continue, close or local reply with no stream as the effective context. Silently lost.
 	ActionWithoutStream ViolationKind = "stream action in a context without a stream"

@@ -32,7 +32,7 @@ type VM struct {
 	lastContext uint32
 	vmContext   guestContext
 	roots       []*Root
-	// current is whose callback runs; effective is what set_effective_context chose, nil if nothing.
+	// current is the context whose callback runs; effective is the one that set_effective_context chose, nil if none.
 	current   *guestContext
 	effective *guestContext
 	// configuring is the plugin whose configuration can be read now, nil outside start and configure.
@@ -56,7 +56,7 @@ type VM struct {
 	}
 
 	call   HostCall // what a hook sees, reused
-	panics any      // what a hook panicked with, to be passed on
+	panics any      // what a hook panicked with; run passes it on
 	stack  [8]uint64
 	failed error
 	closed bool
@@ -104,7 +104,7 @@ func (h *Host) randomSeed() (seed [32]byte) {
 
 func (vm *VM) instantiate() error {
 	config := wazero.NewModuleConfig().WithName("").WithStartFunctions()
-	ctx := experimental.WithMemoryAllocator(vm.ctx, experimental.MemoryAllocatorFunc(vm.module.memories.allocate))
+	ctx := experimental.WithMemoryAllocator(vm.ctx, experimental.MemoryAllocatorFunc(vm.module.memories.Allocate))
 	instance, err := vm.module.runtime.InstantiateModule(ctx, vm.module.compiled, config)
 	if err != nil {
 		return err
@@ -165,7 +165,7 @@ func (vm *VM) kill() {
 
 func (vm *VM) name() string { return vm.worker.name }
 
-// fail marks the VM as dead by its own fault. Nothing calls into it again.
+// fail marks the VM as dead because of its guest. Nothing calls into it again.
 func (vm *VM) fail(err error) {
 	if vm.failed != nil {
 		return
@@ -207,9 +207,8 @@ func (vm *VM) context() *guestContext {
 	return vm.current
 }
 
-// enterGuest calls one export in context c; ok is false if it isn't exported or the VM is dead by now. The caller makes
-// of the result what it must and then calls runActions: the real host judges the result before the deferred actions
-// run, and acts upon it after.
+// enterGuest calls one export in context c; ok is false if it isn't exported, or the VM is dead afterwards. The caller
+// acts on the result and then calls runActions, in the order of the real host.
 func (vm *VM) enterGuest(cb callback, c *guestContext, args ...uint32) (result uint32, ok bool) {
 	f := vm.callbacks[cb]
 	if f == nil || vm.failed != nil {
@@ -236,7 +235,7 @@ func (vm *VM) enterGuest(cb callback, c *guestContext, args ...uint32) (result u
 	return result, vm.failed == nil
 }
 
-// run calls f and passes on the panic of a hook, which wazero would otherwise make an error of.
+// run calls f. If a hook panicked, run panics with the same value; wazero by itself would return an error.
 func (vm *VM) run(f api.Function, stack []uint64) error {
 	inGuest := vm.inGuest
 	vm.inGuest = true
@@ -249,7 +248,7 @@ func (vm *VM) run(f api.Function, stack []uint64) error {
 	return err
 }
 
-// allocate asks the guest for memory. Only logging is allowed meanwhile; a guest that gives none gets no answer either.
+// allocate asks the guest for memory. Meanwhile the guest may only log. ok is false if it gives none.
 func (vm *VM) allocate(size int) (uint32, bool) {
 	restricted := vm.restricted
 	vm.restricted = true

@@ -53,8 +53,8 @@ func launchHAProxy(path, dir string, threads, upstreamPort int) (*haproxy, error
 		return nil, err
 	}
 	config := filepath.Join(dir, "haproxy.cfg")
-	text := fmt.Appendf(nil, haproxyConfig, threads, port, upstreamPort, limit)
-	if err := os.WriteFile(config, text, 0o600); err != nil {
+	if err := os.WriteFile(config, fmt.Appendf(nil, haproxyConfig, threads, port, upstreamPort, limit),
+		0o600); err != nil {
 		return nil, err
 	}
 	h := &haproxy{cmd: exec.Command(path, "-db", "-f", config), port: port}

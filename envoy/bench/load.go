@@ -50,8 +50,9 @@ func client(port, requests int) error {
 }
 
 func request(i int) []byte {
-	return fmt.Appendf(nil, "POST /v1/chat/completions HTTP/1.1\r\nhost: gateway\r\ncontent-type: application/json\r\n"+
-		"user-agent: bench\r\nx-tenant: tenant-%d\r\nx-model: model-%d\r\ncontent-length: 2\r\n\r\n{}", i%tenants, i%models)
+	return fmt.Appendf(nil,
+		"POST /v1/chat/completions HTTP/1.1\r\nhost: gateway\r\ncontent-type: application/json\r\nuser-agent: bench\r\n"+
+			"x-tenant: tenant-%d\r\nx-model: model-%d\r\ncontent-length: 2\r\n\r\n{}", i%tenants, i%models)
 }
 
 // skipReply reads a reply of status 200 with a content length.

@@ -7,8 +7,8 @@
 //
 // Each variant has an Envoy process of its own; the rounds of the variants take turns, so that what else the machine
 // does falls on all of them. What requests cost is measured with one worker, and an upstream that is another Envoy and
-// answers by itself; the queue with more, and an upstream in this process that takes 5 ms.
-// It needs build/headgate.wasm (`make build`), Linux, and for the comparison haproxy on PATH.
+// answers by itself; the queue with more, and an upstream in this process that takes 5 ms. It needs build/headgate.wasm
+// (`make build`), Linux, and for the comparison haproxy on PATH.
 package main
 
 import (

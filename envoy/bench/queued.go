@@ -49,8 +49,8 @@ func newYard(o options, dir, haproxyPath, module string) (_ *yard, err error) {
 	if y.bare, err = launch(variant{name: "no filter"}, o.workers, y.upstream.port); err != nil {
 		return nil, err
 	}
-	headgate := variant{name: "Headgate", module: module, configuration: queuedPools}
-	if y.headgate, err = launch(headgate, o.workers, y.upstream.port); err != nil {
+	if y.headgate, err = launch(variant{name: "Headgate", module: module, configuration: queuedPools}, o.workers,
+		y.upstream.port); err != nil {
 		return nil, err
 	}
 	y.haproxy, err = launchHAProxy(haproxyPath, dir, o.workers, y.upstream.port)
@@ -188,7 +188,7 @@ func (u *slowUpstream) accept() {
 
 // wholeReply is the whole reply, sent at once.
 var wholeReply = []byte("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 14\r\n\r\n" +
-	"{\"choices\":[]}")
+	`{"choices":[]}`)
 
 // serve answers what comes on a connection until it ends.
 func (u *slowUpstream) serve(conn net.Conn) {

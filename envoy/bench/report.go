@@ -10,7 +10,7 @@ import (
 )
 
 // report prints the table. The first result is the one without a filter. What a filter adds is the median of its
-// differences from no filter in the same round, since the machine's mood changes from round to round more than a filter
+// differences from no filter in the same round: from round to round the machine itself changes by more than a filter
 // costs.
 func report(w io.Writer, o options, results []result) error {
 	fmt.Fprintf(w, "Medians of %d interleaved rounds of %d requests over %d connections; Envoy with 1 worker.\n\n",
@@ -28,8 +28,8 @@ func report(w io.Writer, o options, results []result) error {
 	}
 	fmt.Fprintln(w)
 	ours, stock, headgate := median(results[1].over(base)), median(results[2].over(base)), median(results[3].over(base))
-	_, err := fmt.Fprintf(w, "Over no filter: our binding costs %.2f of the stock SDK's, "+
-		"Headgate %.2f of it and %.2f of our binding's.\n",
+	_, err := fmt.Fprintf(w,
+		"Over no filter: our binding costs %.2f of the stock SDK's, Headgate %.2f of it and %.2f of our binding's.\n",
 		share(ours, stock), share(headgate, stock), share(headgate, ours))
 	return err
 }
@@ -47,8 +47,9 @@ func reportQueued(w io.Writer, o options, contenders []*contender) error {
 		if i >= 2 && i%2 == 0 {
 			ofHAProxy = fmt.Sprintf("%.3f", c.ratio(contenders[i+1]))
 		}
-		fmt.Fprintf(table, "%s\t%d\t%.0f\t%.0f\t%.0f\t%.3f\t%.3f\t%s\t\n", c.name, c.clients,
-			median(c.rates), slices.Min(c.rates), slices.Max(c.rates), median(c.rates)/ideal, c.ratio(contenders[1]), ofHAProxy)
+		fmt.Fprintf(table, "%s\t%d\t%.0f\t%.0f\t%.0f\t%.3f\t%.3f\t%s\t\n", c.name, c.clients, median(c.rates),
+			slices.Min(c.rates), slices.Max(c.rates),
+			median(c.rates)/ideal, c.ratio(contenders[1]), ofHAProxy)
 	}
 	return table.Flush()
 }

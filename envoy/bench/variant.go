@@ -63,8 +63,8 @@ var pools = rig.Object{
 // buildWasm builds the main package in a folder, which may be a module of its own, with the flags of the product's
 // build.
 func buildWasm(folder, out string) (string, error) {
-	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-buildvcs=false", "-trimpath",
-		"-ldflags=-s -w", "-o", out, ".")
+	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-buildvcs=false", "-trimpath", "-ldflags=-s -w", "-o", out,
+		".")
 	cmd.Dir = folder
 	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "GOEXPERIMENT=nogreenteagc")
 	if text, err := cmd.CombinedOutput(); err != nil {

@@ -39,8 +39,8 @@ var EnvoyPath = sync.OnceValues(func() (string, error) {
 	out, err := exec.Command(filepath.Join(root, "build", "get-envoy")).Output()
 	path := strings.TrimSpace(string(out))
 	if err != nil || path == "" {
-		err = errors.Join(err, stderrOf(err))
-		return "", fmt.Errorf("no Envoy (%w): get it with `build/get-envoy`, or name one in $ENVOY", err)
+		return "", fmt.Errorf("no Envoy (%w): get it with `build/get-envoy`, or name one in $ENVOY",
+			errors.Join(err, stderrOf(err)))
 	}
 	return path, nil
 })

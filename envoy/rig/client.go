@@ -17,7 +17,7 @@ func (e *Env) Send(t testing.TB, c Call) *Pending {
 	if err != nil {
 		t.Fatalf("connect to the gateway: %v", err)
 	}
-	tcp.SetDeadline(time.Now().Add(callTimeout))
+	t.Cleanup(func() { leave(tcp, LeaveRST) })
 	conn := net.Conn(tcp)
 	if e.setup.TLS != nil {
 		conn = e.setup.TLS.client(tcp, c.As)
@@ -37,7 +37,7 @@ func (e *Env) Do(t testing.TB, c Call) *Reply {
 }
 
 func (e *Env) dial() (*net.TCPConn, error) {
-	conn, err := net.DialTimeout("tcp", fmt.Sprintf("127.0.0.1:%d", e.Port), 5*time.Second)
+	conn, err := net.DialTimeout("tcp", fmt.Sprintf("127.0.0.1:%d", e.Port), Patience)
 	if err != nil {
 		return nil, err
 	}
@@ -123,14 +123,17 @@ func (e *Env) Dial(t testing.TB) *Conn {
 	if err != nil {
 		t.Fatalf("connect to the gateway: %v", err)
 	}
-	conn.SetDeadline(time.Now().Add(callTimeout))
 	t.Cleanup(func() { conn.Close() })
 	return &Conn{conn: conn, in: bufio.NewReader(conn)}
 }
 
+// begin gives what is read and written next its time.
+func (c *Conn) begin() { c.conn.SetDeadline(time.Now().Add(Patience)) }
+
 // Write sends bytes as they are.
 func (c *Conn) Write(t testing.TB, text string) {
 	t.Helper()
+	c.begin()
 	if _, err := c.conn.Write([]byte(text)); err != nil {
 		t.Fatalf("write to the gateway: %v", err)
 	}
@@ -138,6 +141,7 @@ func (c *Conn) Write(t testing.TB, text string) {
 
 // Read reads the next whole reply to a request with that method.
 func (c *Conn) Read(method string) *Reply {
+	c.begin()
 	p := newPending(nil)
 	p.finish(p.read(c.in, method))
 	return p.Wait()
@@ -146,6 +150,7 @@ func (c *Conn) Read(method string) *Reply {
 // ReadHead reads a status line and headers alone: behind a 101 the connection is the test's.
 func (c *Conn) ReadHead(t testing.TB) *Reply {
 	t.Helper()
+	c.begin()
 	r := &Reply{Start: time.Now()}
 	r.Err = r.readHead(c.in)
 	return r
@@ -154,6 +159,7 @@ func (c *Conn) ReadHead(t testing.TB) *Reply {
 // AwaitText reads exactly this text.
 func (c *Conn) AwaitText(t testing.TB, text string) {
 	t.Helper()
+	c.begin()
 	got := make([]byte, len(text))
 	if _, err := io.ReadFull(c.in, got); err != nil || string(got) != text {
 		t.Fatalf("got %q (%v), want %q", got, err, text)
@@ -165,6 +171,7 @@ func (c *Conn) Leave(how Leave) { leave(c.conn, how) }
 
 // Do makes a call on the connection and reads its reply.
 func (c *Conn) Do(call Call) *Reply {
+	c.begin()
 	p := newPending(nil)
 	p.finish(p.exchange(c.conn, c.in, call))
 	return p.Wait()

@@ -16,7 +16,7 @@ func Cluster(name string, port int) Object {
 		"@type":           "type.googleapis.com/envoy.config.cluster.v3.Cluster",
 		"name":            name,
 		"type":            "STATIC",
-		"connect_timeout": "1s",
+		"connect_timeout": "60s",
 		"circuit_breakers": Object{"thresholds": []Object{{"max_connections": unlimited, "max_pending_requests": unlimited,
 			"max_requests": unlimited, "max_retries": unlimited}}},
 		"load_assignment": Object{"cluster_name": name, "endpoints": []Object{{"lb_endpoints": endpoints}}},
@@ -64,8 +64,8 @@ func optionsOf(cluster Object) Object {
 	all := protocolOptionsOf(cluster)
 	options, ok := all[protocolOptions].(Object)
 	if !ok {
-		http1 := Object{"http_protocol_options": Object{}}
-		options = Object{"@type": typePrefix + protocolOptions, "explicit_http_config": http1}
+		options = Object{"@type": typePrefix + protocolOptions,
+			"explicit_http_config": Object{"http_protocol_options": Object{}}}
 		all[protocolOptions] = options
 	}
 	return options
@@ -77,7 +77,7 @@ func Aggregate(name string, clusters ...string) Object {
 	return Object{
 		"@type":           typePrefix + "envoy.config.cluster.v3.Cluster",
 		"name":            name,
-		"connect_timeout": "1s",
+		"connect_timeout": "60s",
 		"lb_policy":       "CLUSTER_PROVIDED",
 		"circuit_breakers": Object{"thresholds": []Object{{"max_connections": unlimited, "max_pending_requests": unlimited,
 			"max_requests": unlimited, "max_retries": unlimited}}},
@@ -88,9 +88,8 @@ func Aggregate(name string, clusters ...string) Object {
 
 // PreviousPriorities makes a retry go to the next priority that was not tried.
 var PreviousPriorities = Object{"name": "envoy.retry_priorities.previous_priorities", "typed_config": Object{
-	"@type":            typePrefix + "envoy.extensions.retry.priority.previous_priorities.v3.PreviousPrioritiesConfig",
-	"update_frequency": 1,
-}}
+	"@type": typePrefix +
+		"envoy.extensions.retry.priority.previous_priorities.v3.PreviousPrioritiesConfig", "update_frequency": 1}}
 
 // InTurn chooses the cluster of a route by the try: the first one's is the first. The route's retry policy has to say
 // refresh_cluster_on_retry.
@@ -99,9 +98,9 @@ func InTurn(clusters ...string) Object {
 	for i, name := range clusters {
 		groups[i] = Object{"name": name, "clusters": []Object{{"cluster_name": name, "weight": 1}}}
 	}
-	const specifier = "envoy.extensions.router.cluster_specifiers.priority_group.v3.PriorityGroupClusterSpecifier"
-	return Object{"extension": Object{
-		"name":         "envoy.router.cluster_specifier_plugin.priority_group",
-		"typed_config": Object{"@type": typePrefix + specifier, "priority_groups": groups},
-	}}
+	return Object{"extension": Object{"name": "envoy.router.cluster_specifier_plugin.priority_group",
+		"typed_config": Object{
+			"@type": typePrefix +
+				"envoy.extensions.router.cluster_specifiers.priority_group.v3.PriorityGroupClusterSpecifier",
+			"priority_groups": groups}}}
 }

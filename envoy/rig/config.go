@@ -24,6 +24,10 @@ type Config struct {
 	More   Object
 }
 
+// defaultLease is long: in tests that are not about leases, a machine that lets Envoy stand still for a while must not
+// be taken for a dead worker.
+const defaultLease = "1m"
+
 // Path is the governed path of the default configuration.
 const Path = "/v1/chat/completions"
 
@@ -47,6 +51,7 @@ func (c Config) object(stage, domain string, name func(string) string) Object {
 			"model":  []Object{{"header": "x-model"}},
 			"class":  []Object{{"header": "x-class", "trusted": true}},
 		},
+		"lease":    defaultLease,
 		"deadline": Object{"headers": []string{"x-request-timeout-ms", "grpc-timeout"}},
 		"pools":    pools,
 	}

@@ -3,7 +3,6 @@ package rig
 import (
 	"regexp"
 	"testing"
-	"time"
 )
 
 // trapped is the host's last word on a VM that trapped; what the module's runtime had to say comes before it.
@@ -12,7 +11,7 @@ var trapped = regexp.MustCompile(`Function: \w+ failed: .*\n`)
 // AwaitTrap waits until a VM has trapped, as the test wants it to, and then tells traps that come later from it.
 func (e *Env) AwaitTrap(t testing.TB) {
 	t.Helper()
-	Eventually(t, 5*time.Second, "a VM has trapped", func() bool {
+	Await(t, "a VM has trapped", func() bool {
 		last := trapped.FindStringIndex(e.LogSince())
 		if last != nil {
 			e.mark += last[1]
@@ -22,7 +21,7 @@ func (e *Env) AwaitTrap(t testing.TB) {
 }
 
 // CheckCapacity checks that exactly limit requests are admitted at once and one more is not, and that they leave
-// nothing behind: what DrainCheck checks where a VM has taken the outcomes of its waiters with it.
+// nothing behind. It is the part of DrainCheck that holds after a crash too: a dead VM's waiters have no outcome.
 func (e *Env) CheckCapacity(t testing.TB, pool string, limit int, like ...Call) {
 	t.Helper()
 	call := Call{}

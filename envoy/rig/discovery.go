@@ -9,14 +9,10 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
-	"time"
 )
 
 // An Object is a JSON object of Envoy's configuration.
 type Object = map[string]any
-
-// updateTimeout leaves time for V8 to compile the module on a busy machine.
-const updateTimeout = time.Minute
 
 // ErrUpdateRejected says that Envoy refused a listener or cluster; what it had before is still in force.
 var ErrUpdateRejected = errors.New("Envoy rejected the update")
@@ -65,7 +61,7 @@ func (e *Envoy) push(d *discovery) error {
 		return err
 	}
 	rejected := false
-	settled := Poll(updateTimeout, func() bool {
+	settled := Poll(Patience, func() bool {
 		now, err := e.AdminStats("^" + d.stat)
 		rejected = now.Count(d.stat+".update_rejected") > before.Count(d.stat+".update_rejected")
 		return err == nil && (rejected || now.Text(d.stat+".version_text") == strconv.Itoa(d.version))
@@ -74,7 +70,7 @@ func (e *Envoy) push(d *discovery) error {
 	case rejected:
 		return ErrUpdateRejected
 	case !settled:
-		return fmt.Errorf("Envoy did not take %s within %v; its log ends with:\n%s", d.path, updateTimeout, tail(e.Log(), 10))
+		return fmt.Errorf("Envoy did not take %s within %v; its log ends with:\n%s", d.path, Patience, tail(e.Log(), 10))
 	}
 	return nil
 }
@@ -117,11 +113,11 @@ func (e *Envoy) SetListener(l Object) error {
 const listenersTaken = "listener_manager.listener_create_success"
 
 func (e *Envoy) awaitWorkers(taken int64) error {
-	if !Poll(updateTimeout, func() bool {
+	if !Poll(Patience, func() bool {
 		stats, err := e.AdminStats("^listener_manager")
 		return err == nil && stats.Count(listenersTaken) >= taken
 	}) {
-		return fmt.Errorf("not every worker took the listener within %v", updateTimeout)
+		return fmt.Errorf("not every worker took the listener within %v", Patience)
 	}
 	return nil
 }

@@ -9,14 +9,15 @@ import (
 )
 
 // drainTimeout bounds how long after the last stream's end the gauges may take to reach zero, reading them included. It
-// is well below a lease (5 s), so a permit that only the lease brings back is a failure.
-const drainTimeout = 2 * time.Second
+// is shorter than the time between two beats, a fifth of the default lease. So a permit that comes back only with a
+// beat, or with the end of a lease, is a failure.
+const drainTimeout = 10 * time.Second
 
 // AwaitDrained waits until nothing runs or waits in the pools.
 func (e *Env) AwaitDrained(t testing.TB, pools ...string) {
 	t.Helper()
 	for _, pool := range pools {
-		for _, gauge := range []string{"inflight", "queued", "held"} {
+		for _, gauge := range []string{"inflight", "queued", "on_hold"} {
 			e.AwaitGaugeWithin(t, drainTimeout, pool, gauge, 0)
 		}
 	}
@@ -56,14 +57,14 @@ func (e *Env) fill(t testing.TB, pool string, limit int, call Call) {
 		held[i] = e.Send(t, call.With(fmt.Sprintf("%s-%d", gate, i)))
 	}
 	defer e.Up.Open(gate)
-	if !Poll(3*time.Second, func() bool { return e.Up.Running() == before+limit }) {
-		t.Fatalf("%s: %d of %d are admitted after the drain, %d answered",
-			pool, e.Up.Running()-before, limit, CountDone(held))
+	if !Poll(Patience, func() bool { return e.Up.Running() == before+limit }) {
+		t.Fatalf("%s: %d of %d are admitted after the drain, %d answered", pool, e.Up.Running()-before, limit,
+			CountDone(held))
 	}
 	extra := call.With(gate + "-extra")
 	extra.Deadline = 50 * time.Millisecond // where the pool has a queue, the one too many leaves it soon
 	more := e.Send(t, extra)
-	Poll(3*time.Second, func() bool { return more.Done() || e.Up.Saw(extra.ID) })
+	Poll(Patience, func() bool { return more.Done() || e.Up.Saw(extra.ID) })
 	e.Up.Open(gate)
 	if r := more.Wait(); r.Status != http.StatusTooManyRequests || e.Up.Saw(extra.ID) {
 		t.Errorf("%s: one more than the limit %d got %s, want 429", pool, limit, r)

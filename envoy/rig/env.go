@@ -54,8 +54,8 @@ func prepareEnv(t testing.TB, e *Envoy, s Setup) *Env {
 	if err != nil {
 		t.Fatal(err)
 	}
-	name := fmt.Sprintf("t%d", envs.Add(1))
-	env := &Env{Envoy: e, Up: NewUpstream(t), Port: port, name: name, setup: s, mark: len(e.Log())}
+	env := &Env{Envoy: e, Up: NewUpstream(t), Port: port, name: fmt.Sprintf("t%d", envs.Add(1)), setup: s,
+		mark: len(e.Log())}
 	env.pools = env.name
 	if s.PoolsOf != nil {
 		env.pools = s.PoolsOf.pools

@@ -24,12 +24,12 @@ func (e *Env) H2(t testing.TB) *H2 {
 	h := &H2{port: e.Port}
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
-	dial := func(context.Context, string, string) (net.Conn, error) {
-		conn, err := e.dial()
-		h.conn = conn
-		return conn, err
-	}
-	transport := &http.Transport{Protocols: protocols, DisableCompression: true, DialContext: dial}
+	transport := &http.Transport{Protocols: protocols, DisableCompression: true,
+		DialContext: func(context.Context, string, string) (net.Conn, error) {
+			conn, err := e.dial()
+			h.conn = conn
+			return conn, err
+		}}
 	client, err := transport.NewClientConn(context.Background(), "http", fmt.Sprintf("127.0.0.1:%d", e.Port))
 	if err != nil {
 		t.Fatalf("connect to the gateway over HTTP/2: %v", err)
@@ -41,7 +41,7 @@ func (e *Env) H2(t testing.TB) *H2 {
 
 // Send starts a call as a stream of the connection. Leaving resets the stream.
 func (h *H2) Send(c Call) *Pending {
-	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+	ctx, cancel := context.WithCancel(context.Background())
 	p := newPending(func(Leave) { cancel() })
 	go func() {
 		defer cancel()
@@ -79,8 +79,8 @@ func (c Call) http2(ctx context.Context, port int) (*http.Request, error) {
 	if c.Stream != nil {
 		body = c.Stream
 	}
-	url := fmt.Sprintf("http://127.0.0.1:%d%s", port, c.target())
-	request, err := http.NewRequestWithContext(ctx, c.method(), url, body)
+	request, err := http.NewRequestWithContext(ctx, c.method(), fmt.Sprintf("http://127.0.0.1:%d%s", port, c.target()),
+		body)
 	if err != nil {
 		return nil, err
 	}

@@ -30,26 +30,24 @@ func NewTokenIssuer(t testing.TB) *TokenIssuer {
 	return &TokenIssuer{key: key}
 }
 
-// Filter is Envoy's jwt_authn with the issuer's public key in a local key set. Without a token a request is refused,
-// unless optional; with a token that is no good it is refused always.
+// Filter is Envoy's jwt_authn with the issuer's public key in a local key set. A request without a token is refused,
+// unless tokens are optional. A request with an invalid token is always refused.
 func (i *TokenIssuer) Filter(optional bool) Object {
 	requires := Object{"provider_name": issuerName}
 	if optional {
 		requires = Object{"requires_any": Object{"requirements": []Object{requires, {"allow_missing": Object{}}}}}
 	}
 	return Filter(JWTNamespace, "envoy.extensions.filters.http.jwt_authn.v3.JwtAuthentication", Object{
-		"providers": Object{issuerName: Object{
-			"issuer":              issuerName,
-			"payload_in_metadata": "payload",
-			"local_jwks":          inline(i.keySet()),
-		}},
+		"providers": Object{issuerName: Object{"issuer": issuerName, "payload_in_metadata": "payload",
+			"local_jwks": inline(i.keySet())}},
 		"rules": []Object{{"match": Object{"prefix": "/"}, "requires": requires}},
 	})
 }
 
 func (i *TokenIssuer) keySet() string {
-	n, e := base64url(i.key.N.Bytes()), base64url(big.NewInt(int64(i.key.E)).Bytes())
-	text, err := json.Marshal(Object{"keys": []Object{{"kty": "RSA", "alg": "RS256", "kid": "rig", "n": n, "e": e}}})
+	e := big.NewInt(int64(i.key.E)).Bytes()
+	text, err := json.Marshal(Object{"keys": []Object{{"kty": "RSA", "alg": "RS256", "kid": "rig",
+		"n": base64url(i.key.N.Bytes()), "e": base64url(e)}}})
 	if err != nil {
 		panic(err) // strings only
 	}

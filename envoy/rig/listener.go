@@ -21,15 +21,10 @@ func WasmFilter(name, vmID, module, configuration string) Object {
 		"root_id":                         "headgate",
 		"allow_on_headers_stop_iteration": true,
 		"failure_policy":                  "FAIL_RELOAD",
-		"configuration": Object{
-			"@type": typePrefix + "google.protobuf.StringValue",
-			"value": configuration,
-		},
-		"vm_config": Object{
-			"vm_id":   vmID,
-			"runtime": "envoy.wasm.runtime.v8",
-			"code":    Object{"local": Object{"filename": module}},
-		},
+		"configuration": Object{"@type": typePrefix + "google.protobuf.StringValue",
+			"value": configuration},
+		"vm_config": Object{"vm_id": vmID, "runtime": "envoy.wasm.runtime.v8",
+			"code": Object{"local": Object{"filename": module}}},
 	}})
 }
 
@@ -43,24 +38,24 @@ func Route(prefix, cluster string) Object {
 // HTTPListener is a listener for HTTP/1.1 and h2c with these filters before the router. Fields of connectionManager
 // replace or join those of the connection manager.
 func HTTPListener(name string, port int, filters, routes []Object, connectionManager Object) Object {
-	const managerType = "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager"
-	hosts := []Object{{"name": name, "domains": []string{"*"}, "routes": routes}}
 	manager := Object{
-		"@type":                  typePrefix + managerType,
+		"@type": typePrefix +
+			"envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
 		"stat_prefix":            name,
 		"codec_type":             "AUTO",
 		"stream_idle_timeout":    "0s",
 		"http2_protocol_options": Object{"max_concurrent_streams": 10_000},
-		"route_config":           Object{"name": name, "virtual_hosts": hosts},
-		"http_filters":           append(append([]Object{}, filters...), router),
+		"route_config": Object{"name": name, "virtual_hosts": []Object{{"name": name, "domains": []string{"*"},
+			"routes": routes}}},
+		"http_filters": append(append([]Object{}, filters...), router),
 	}
 	maps.Copy(manager, connectionManager)
-	network := []Object{{"name": "envoy.filters.network.http_connection_manager", "typed_config": manager}}
 	return Object{
-		"@type":         typePrefix + "envoy.config.listener.v3.Listener",
-		"name":          name,
-		"address":       address(port),
-		"filter_chains": []Object{{"filters": network}},
+		"@type":   typePrefix + "envoy.config.listener.v3.Listener",
+		"name":    name,
+		"address": address(port),
+		"filter_chains": []Object{{"filters": []Object{{"name": "envoy.filters.network.http_connection_manager",
+			"typed_config": manager}}}},
 	}
 }
 

@@ -4,18 +4,17 @@ import (
 	"fmt"
 	"regexp"
 	"testing"
-	"time"
 )
 
-// H2On opens an HTTP/2 connection that is served by the worker with this number. The kernel deals connections out, so
-// it takes some tries. Nobody else may connect to the listener meanwhile.
+// H2On opens an HTTP/2 connection that is served by the worker with this number. The kernel chooses the worker of each
+// connection, so it takes some tries. Nobody else may connect to the listener meanwhile.
 func (e *Env) H2On(t testing.TB, worker int) *H2 {
 	t.Helper()
 	for range 100 {
 		before := e.connections(t)
 		h := e.H2(t)
 		served := -1
-		Eventually(t, 5*time.Second, "a worker serves the connection", func() bool {
+		Await(t, "a worker serves the connection", func() bool {
 			for i, n := range e.connections(t) {
 				if n > before[i] {
 					served = i

@@ -1,6 +1,7 @@
 package rig
 
 import (
+	"errors"
 	"io"
 	"strings"
 	"sync"
@@ -8,8 +9,8 @@ import (
 	"time"
 )
 
-// callTimeout ends a call that nobody answers, so that a hang is a failure and not a test binary's timeout.
-const callTimeout = 30 * time.Second
+// ErrUnanswered says that a test waited for the end of a reply until its patience ended.
+var ErrUnanswered = errors.New("no whole reply came")
 
 // A Leave is a way for a client to leave.
 type Leave string
@@ -25,8 +26,9 @@ type Pending struct {
 	done  chan struct{}
 	leave func(Leave)
 
-	mu    sync.Mutex
-	reply Reply
+	mu         sync.Mutex
+	reply      Reply
+	unanswered bool
 }
 
 func newPending(leave func(Leave)) *Pending {
@@ -46,13 +48,26 @@ func (p *Pending) Done() bool {
 	}
 }
 
-// Wait returns the reply once it has ended.
+// Wait returns the reply once it has ended. A call may run for as long as the test likes; only the waiting for its end
+// is bounded, so that a hang is a failure of this test and not a timeout of the whole binary.
 func (p *Pending) Wait() *Reply {
-	<-p.done
+	select {
+	case <-p.done:
+	case <-time.After(Patience):
+		p.giveUp()
+		<-p.done
+	}
 	return &p.reply
 }
 
-// So far: what has come of the body.
+func (p *Pending) giveUp() {
+	p.mu.Lock()
+	p.unanswered = true
+	p.mu.Unlock()
+	p.leave(LeaveRST)
+}
+
+// bodyHas says whether the text is in what has come of the body so far.
 func (p *Pending) bodyHas(text string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -62,7 +77,7 @@ func (p *Pending) bodyHas(text string) bool {
 // AwaitBody waits until the text has come in the body.
 func (p *Pending) AwaitBody(t testing.TB, text string) {
 	t.Helper()
-	ok := Poll(10*time.Second, func() bool { return p.bodyHas(text) || p.Done() }) && p.bodyHas(text)
+	ok := Poll(Patience, func() bool { return p.bodyHas(text) || p.Done() }) && p.bodyHas(text)
 	if !ok {
 		t.Fatalf("%q did not come in the body; got %s", text, p.describe())
 	}
@@ -78,6 +93,9 @@ func (p *Pending) describe() string {
 // finish is called once, by the call's own goroutine.
 func (p *Pending) finish(err error) {
 	p.mu.Lock()
+	if p.unanswered {
+		err = ErrUnanswered
+	}
 	p.reply.Err, p.reply.End = err, time.Now()
 	p.mu.Unlock()
 	close(p.done)

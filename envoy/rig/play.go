@@ -28,8 +28,8 @@ func (u *Upstream) play(w http.ResponseWriter, r *http.Request, s Script, body [
 		return u.stream(ctx, w, s)
 	}
 	switch {
-	case s.NoBody || r.Method == http.MethodHead,
-		s.status() == http.StatusNoContent, s.status() == http.StatusNotModified:
+	case s.NoBody || r.Method == http.MethodHead || s.status() == http.StatusNoContent ||
+		s.status() == http.StatusNotModified:
 	case s.Body != "":
 		io.WriteString(w, s.Body)
 	default:

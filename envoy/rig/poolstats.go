@@ -10,7 +10,8 @@ import (
 
 // Outcomes are the counters of which each evaluated request moves exactly one.
 var Outcomes = []string{"admitted", "rejected_queue_full", "rejected_closed", "rejected_breaker", "expired_max_wait",
-	"expired_deadline", "cancelled_waiting"}
+	"expired_deadline",
+	"cancelled_waiting"}
 
 const headgatePrefix = "wasmcustom.headgate."
 
@@ -54,7 +55,7 @@ func (e *Env) counts(t testing.TB, prefix string) Counts {
 // AwaitGauge waits until a gauge of a pool has the value.
 func (e *Env) AwaitGauge(t testing.TB, pool, gauge string, want int64) {
 	t.Helper()
-	e.AwaitGaugeWithin(t, 5*time.Second, pool, gauge, want)
+	e.AwaitGaugeWithin(t, Patience, pool, gauge, want)
 }
 
 // AwaitGaugeWithin is AwaitGauge with a bound of its own.
@@ -100,7 +101,7 @@ func (c Counts) identity() string {
 	if c["evaluated"] != sum {
 		return fmt.Sprintf("evaluated %d is not the sum %d of %s", c["evaluated"], sum, strings.Join(parts, ", "))
 	}
-	for _, gauge := range []string{"inflight", "queued", "held", "keys"} {
+	for _, gauge := range []string{"inflight", "queued", "on_hold", "keys"} {
 		if c[gauge] < 0 {
 			return fmt.Sprintf("gauge %s is %d", gauge, c[gauge])
 		}

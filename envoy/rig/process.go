@@ -13,16 +13,17 @@ import (
 	"time"
 )
 
-const (
-	startTimeout = 60 * time.Second
-	stopTimeout  = 3 * time.Second
-)
+// stopTimeout is what Envoy gets to end by itself, before it is killed.
+const stopTimeout = 3 * time.Second
 
-// Options say how to start an Envoy. The zero Options are one worker and a drain of ten seconds.
+// defaultDrain lets the streams of a replaced listener live as long as any test.
+const defaultDrain = time.Hour
+
+// Options say how to start an Envoy. The zero Options are one worker and a drain that no test sees the end of.
 type Options struct {
 	Workers  int
 	LogLevel string        // "": warning
-	Drain    time.Duration // how long a replaced or removed listener serves its old connections; 0: 10 s
+	Drain    time.Duration // how long a replaced listener serves its old connections; 0: longer than any test runs
 	Args     []string
 }
 
@@ -73,7 +74,7 @@ func Launch(o Options) (*Envoy, error) {
 		e.cmd.Wait()
 		close(e.exited)
 	}()
-	if !Poll(startTimeout, func() bool { return !e.Alive() || e.ready() }) || !e.Alive() {
+	if !Poll(Patience, func() bool { return !e.Alive() || e.ready() }) || !e.Alive() {
 		err := fmt.Errorf("Envoy does not become ready; its log ends with:\n%s", tail(e.Log(), 20))
 		e.Stop()
 		return nil, err
@@ -111,10 +112,11 @@ func (e *Envoy) arguments(o Options) []string {
 		level = "warning"
 	}
 	if drain == 0 {
-		drain = 10 * time.Second
+		drain = defaultDrain
 	}
-	args := []string{"-c", e.bootstrapPath(), "--concurrency", strconv.Itoa(e.Workers), "--disable-hot-restart",
-		"-l", level, "--drain-time-s", strconv.Itoa(int(drain.Seconds())), "--drain-strategy", "immediate"}
+	args := []string{"-c", e.bootstrapPath(), "--concurrency", strconv.Itoa(e.Workers), "--disable-hot-restart", "-l",
+		level,
+		"--drain-time-s", strconv.Itoa(int(drain.Seconds())), "--drain-strategy", "immediate"}
 	return append(args, o.Args...)
 }
 
@@ -131,6 +133,12 @@ func (e *Envoy) Alive() bool {
 	}
 }
 
+// Pause lets the process stand still, as a machine does that is paused, until Resume.
+func (e *Envoy) Pause() { e.cmd.Process.Signal(syscall.SIGSTOP) }
+
+// Resume ends a Pause.
+func (e *Envoy) Resume() { e.cmd.Process.Signal(syscall.SIGCONT) }
+
 func (e *Envoy) ready() bool {
 	text, err := e.admin("/ready")
 	return err == nil && text == "LIVE\n"
@@ -138,6 +146,7 @@ func (e *Envoy) ready() bool {
 
 // Stop ends the process and removes its files; $HEADGATE_RIG_KEEP keeps them.
 func (e *Envoy) Stop() {
+	e.Resume()
 	e.cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-e.exited:

@@ -52,9 +52,10 @@ func CheckErrorBody(t testing.TB, body []byte, errorType, code string) {
 	problem := got["error"]
 	param, hasParam := problem["param"]
 	message, _ := problem["message"].(string)
-	if len(got) != 1 || len(problem) != 4 || problem["type"] != errorType || problem["code"] != code ||
-		!hasParam || param != nil || message == "" {
-		t.Errorf(`the body is %s, want {"error":{"message":"...","type":%q,"code":%q,"param":null}}`, body, errorType, code)
+	if len(got) != 1 || len(problem) != 4 || problem["type"] != errorType || problem["code"] != code || !hasParam ||
+		param != nil || message == "" {
+		t.Errorf("the body is %s, want {\"error\":{\"message\":\"...\",\"type\":%q,\"code\":%q,\"param\":null}}", body,
+			errorType, code)
 	}
 }
 

@@ -94,8 +94,8 @@ func readFields(in *bufio.Reader) ([]string, http.Header, error) {
 
 // body returns what to read the body from; nil if there is none.
 func (r *Reply) body(in *bufio.Reader, method string) io.Reader {
-	if method == http.MethodHead || r.Status == http.StatusSwitchingProtocols ||
-		r.Status == http.StatusNoContent || r.Status == http.StatusNotModified {
+	if method == http.MethodHead || r.Status == http.StatusSwitchingProtocols || r.Status == http.StatusNoContent ||
+		r.Status == http.StatusNotModified {
 		return nil
 	}
 	if r.chunked() {

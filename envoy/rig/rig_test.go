@@ -21,7 +21,8 @@ func newEnv(t *testing.T, s rig.Setup) *rig.Env {
 
 func TestAnswersReachTheClientWhole(t *testing.T) {
 	env := newEnv(t, rig.Setup{})
-	call := rig.Call{Script: rig.Script{ID: "a", Chunks: 3, Gap: time.Millisecond, Trailers: map[string]string{"x-end": "yes"}}, Body: []byte("hello"), Tenant: "acme"}
+	call := rig.Call{Script: rig.Script{ID: "a", Chunks: 3, Gap: time.Millisecond,
+		Trailers: map[string]string{"x-end": "yes"}}, Body: []byte("hello"), Tenant: "acme"}
 	want := "data: 0\n\ndata: 1\n\ndata: 2\n\n"
 	h2 := env.H2(t)
 	for name, reply := range map[string]*rig.Reply{"HTTP/1.1": env.Do(t, call), "HTTP/2": h2.Do(call)} {
@@ -30,7 +31,8 @@ func TestAnswersReachTheClientWhole(t *testing.T) {
 		}
 	}
 	seen := env.Up.Requests()
-	if len(seen) != 2 || string(seen[0].Body) != "hello" || seen[0].Header.Get("x-tenant") != "acme" || seen[0].Ending != rig.EndingComplete {
+	if len(seen) != 2 || string(seen[0].Body) != "hello" || seen[0].Header.Get("x-tenant") != "acme" ||
+		seen[0].Ending != rig.EndingComplete {
 		t.Errorf("the upstream saw %+v", seen)
 	}
 }
@@ -60,7 +62,7 @@ func TestLeavingClientsAreSeenAsCancelled(t *testing.T) {
 		"h2":  func(c rig.Call) { sendAndLeave(t, env, h2.Send(c), rig.LeaveRST) },
 	} {
 		leave(rig.Call{Script: rig.Script{ID: id, Chunks: 2, Hang: true}})
-		rig.Eventually(t, 2*time.Second, "the upstream sees "+id+" as cancelled", func() bool {
+		rig.Await(t, "the upstream sees "+id+" as cancelled", func() bool {
 			seen, _ := env.Up.Request(id)
 			return seen.Ending == rig.EndingCancelled
 		})
@@ -80,7 +82,7 @@ func TestKilledConnectionCancelsAllItsStreams(t *testing.T) {
 	for range 20 {
 		calls = append(calls, h2.Send(rig.Call{Script: rig.Script{Hang: true}}))
 	}
-	rig.Eventually(t, 5*time.Second, "20 requests run", func() bool { return env.Up.Running() == 20 })
+	rig.Await(t, "20 requests run", func() bool { return env.Up.Running() == 20 })
 	if peak := env.Up.Peak(); peak != 20 {
 		t.Errorf("peak %d, want 20", peak)
 	}
@@ -90,7 +92,7 @@ func TestKilledConnectionCancelsAllItsStreams(t *testing.T) {
 			t.Errorf("a call on a killed connection got %s", r)
 		}
 	}
-	rig.Eventually(t, 2*time.Second, "nothing runs", func() bool { return env.Up.Running() == 0 })
+	rig.Await(t, "nothing runs", func() bool { return env.Up.Running() == 0 })
 }
 
 func TestPeakLeavesOutWhatEnvoyHasClosed(t *testing.T) {
@@ -114,7 +116,8 @@ func waited(p *rig.Pending) chan struct{} {
 
 func TestListenerIsReplacedInPlace(t *testing.T) {
 	env := newEnv(t, rig.Setup{Routes: func(up string) []rig.Object {
-		return []rig.Object{{"match": rig.Object{"prefix": "/no"}, "direct_response": rig.Object{"status": 403}}, rig.Route("/", up)}
+		return []rig.Object{{"match": rig.Object{"prefix": "/no"}, "direct_response": rig.Object{"status": 403}},
+			rig.Route("/", up)}
 	}})
 	if r := env.Do(t, rig.Call{Path: "/no"}); r.Status != 403 {
 		t.Errorf("got %s, want 403", r)

@@ -2,7 +2,6 @@ package rig
 
 import (
 	"testing"
-	"time"
 )
 
 // Run sends a call that must be admitted at once and waits until it runs at the upstream. The call needs an id.
@@ -16,7 +15,7 @@ func (e *Env) Run(t testing.TB, c Call) *Pending {
 // AwaitRunning waits until the upstream has seen a request with this id.
 func (e *Env) AwaitRunning(t testing.TB, id string, p *Pending) {
 	t.Helper()
-	Poll(5*time.Second, func() bool { return e.Up.Saw(id) || p.Done() })
+	Poll(Patience, func() bool { return e.Up.Saw(id) || p.Done() })
 	if !e.Up.Saw(id) {
 		t.Fatalf("request %s was not admitted: %s", id, p.describe())
 	}
@@ -49,7 +48,7 @@ func (e *Env) Queue(t testing.TB, pool string, calls ...Call) []*Pending {
 func (e *Env) AwaitEnd(t testing.TB, id string) Seen {
 	t.Helper()
 	var seen Seen
-	Eventually(t, 5*time.Second, "request "+id+" has ended at the upstream", func() bool {
+	Await(t, "request "+id+" has ended at the upstream", func() bool {
 		seen, _ = e.Up.Request(id)
 		return seen.Ending != EndingNone
 	})

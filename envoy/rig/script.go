@@ -24,15 +24,15 @@ type Script struct {
 	Events     []string          `json:",omitempty"` // sent as they are, each followed by an empty line
 	Chunks     int               `json:",omitempty"` // that many server-sent events "data: <n>"
 	Gap        time.Duration     `json:",omitempty"` // after each of them
-	Gate       string            `json:",omitempty"` // after the events the body's end waits until this gate is opened
+	Gate       string            `json:",omitempty"` // the body's end, after the events, waits until this gate opens
 	Hang       bool              `json:",omitempty"` // after the events nothing more, until the client leaves
-	Reset      bool              `json:",omitempty"` // end the connection (h2: reset the stream) instead of the body
+	Reset      bool              `json:",omitempty"` // end the connection (h2: the stream) in place of the body's end
 	Headers    map[string]string `json:",omitempty"`
 	Trailers   map[string]string `json:",omitempty"`
 	Early      bool              `json:",omitempty"` // answer without waiting for the request's body
 	Interim    int               `json:",omitempty"` // a status 1xx that is sent first
 	Upgrade    bool              `json:",omitempty"` // 101, then every byte is sent back until Envoy leaves
-	Tries      []Script          `json:",omitempty"` // each request with this id takes the next; later ones the last
+	Tries      []Script          `json:",omitempty"` // one for each request with this id; the last also for those after it
 }
 
 // turn is the script of the request that n others with its id came before.

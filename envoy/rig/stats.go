@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 )
 
 // A Stats is a reading of Envoy's stats by name: numbers as int64, whatever else as the text Envoy prints.
@@ -27,7 +26,7 @@ func (s Stats) Text(name string) string {
 	return strings.Trim(text, `"`)
 }
 
-var adminClient = &http.Client{Timeout: 10 * time.Second}
+var adminClient = &http.Client{Timeout: Patience}
 
 // admin asks the admin listener.
 func (e *Envoy) admin(path string) (string, error) {

@@ -7,7 +7,8 @@ import (
 
 func TestParseStatsCutsTheScopeAndAddsUp(t *testing.T) {
 	stats := parseStats("cluster.up.wasmcustom.headgate.p.admitted: 2\nwasmcustom.headgate.p.admitted: 3\n" +
-		"wasmcustom.headgate.p.inflight: 18446744073709551615\nlds.version_text: \"7\"\nwasmcustom.headgate.p.wait_ms: P0(nan,1)\n")
+		"wasmcustom.headgate.p.inflight: 18446744073709551615\nlds.version_text: \"7\"\n" +
+		"wasmcustom.headgate.p.wait_ms: P0(nan,1)\n")
 	if n := stats.Count("wasmcustom.headgate.p.admitted"); n != 5 {
 		t.Errorf("admitted is %d, want 5", n)
 	}

@@ -25,17 +25,12 @@ type Authority struct {
 func NewAuthority(t testing.TB) *Authority {
 	t.Helper()
 	a := &Authority{}
-	a.certificate = &x509.Certificate{
-		Subject:               pkix.Name{CommonName: "rig authority"},
-		IsCA:                  true,
-		BasicConstraintsValid: true,
-	}
+	a.certificate = &x509.Certificate{Subject: pkix.Name{CommonName: "rig authority"}, IsCA: true,
+		BasicConstraintsValid: true}
 	made := a.issue(t, a.certificate)
 	a.certificate, a.key = made.Leaf, made.PrivateKey.(*ecdsa.PrivateKey)
-	a.server = a.issue(t, &x509.Certificate{
-		Subject:     pkix.Name{CommonName: "gateway"},
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-	})
+	a.server = a.issue(t, &x509.Certificate{Subject: pkix.Name{CommonName: "gateway"},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}})
 	return a
 }
 
@@ -86,10 +81,8 @@ func withTLS(listener Object, a *Authority) {
 	chain["transport_socket"] = Object{"name": "envoy.transport_sockets.tls", "typed_config": Object{
 		"@type": typePrefix + "envoy.extensions.transport_sockets.tls.v3.DownstreamTlsContext",
 		"common_tls_context": Object{
-			"tls_certificates": []Object{{
-				"certificate_chain": inline(certificatePEM(a.server.Leaf)),
-				"private_key":       inline(keyPEM(a.server)),
-			}},
+			"tls_certificates": []Object{{"certificate_chain": inline(certificatePEM(a.server.Leaf)),
+				"private_key": inline(keyPEM(a.server))}},
 			"validation_context": Object{"trusted_ca": inline(certificatePEM(a.certificate))},
 		},
 	}}

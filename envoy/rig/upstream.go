@@ -260,10 +260,9 @@ func (u *Upstream) begin(r *http.Request, script Script) (*Seen, Script) {
 		u.turns[script.ID]++
 		script = script.turn(u.turns[script.ID] - 1)
 	}
-	seen := &Seen{
-		ID: script.ID, Key: r.Header.Get(u.keyHeader), Method: r.Method, Host: r.Host, URI: r.RequestURI,
-		Proto: r.Proto, Header: r.Header.Clone(), Start: time.Now(),
-	}
+	seen := &Seen{ID: script.ID, Key: r.Header.Get(u.keyHeader), Method: r.Method, Host: r.Host, URI: r.RequestURI,
+		Proto:  r.Proto,
+		Header: r.Header.Clone(), Start: time.Now()}
 	conn, _ := r.Context().Value(connKey{}).(net.Conn)
 	u.seen = append(u.seen, seen)
 	u.active[seen] = &peer{conn: conn, gone: r.Context().Done(), shared: r.ProtoMajor == 2}

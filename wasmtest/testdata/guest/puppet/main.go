@@ -108,8 +108,8 @@ var (
 func next(message []byte) []byte {
 	outPtr, outSize = 0, 0
 	kept = append(kept[:0], message)
-	foreign(address(puppetName), uint32(len(puppetName)),
-		address(message), uint32(len(message)), at(&outPtr), at(&outSize))
+	foreign(address(puppetName), uint32(len(puppetName)), address(message), uint32(len(message)), at(&outPtr),
+		at(&outSize))
 	return taken(outSize)
 }
 

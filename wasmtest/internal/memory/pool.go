@@ -1,4 +1,6 @@
-package wasmtest
+// Package memory lends linear memories to WebAssembly VMs and takes them back for others. A VM always gets a memory
+// that is all zeros, as a fresh one is.
+package memory
 
 import (
 	"sync"
@@ -6,11 +8,11 @@ import (
 	"github.com/tetratelabs/wazero/experimental"
 )
 
-// memoryPool keeps the linear memories of closed VMs for new ones. A Go guest has some megabytes, and an explorer makes
-// and drops thousands of VMs: without the pool most of its time goes into allocating and collecting them.
-type memoryPool struct {
+// A Pool keeps the memories of closed VMs for new ones. A Go guest has some megabytes, and an explorer makes and drops
+// thousands of VMs: without the pool most of its time goes into allocating and collecting them. The zero Pool is ready.
+type Pool struct {
 	mu   sync.Mutex
-	free []*linearMemory
+	free []*linear
 }
 
 const (
@@ -18,13 +20,14 @@ const (
 	maxFree       = 64
 )
 
-type linearMemory struct {
-	pool  *memoryPool
+// linear is one memory, lent to a VM or free.
+type linear struct {
+	pool  *Pool
 	bytes []byte // its length is the largest size in use since it was zeroed
 }
 
-// allocate implements [experimental.MemoryAllocatorFunc].
-func (p *memoryPool) allocate(capacity, _ uint64) experimental.LinearMemory {
+// Allocate implements [experimental.MemoryAllocatorFunc].
+func (p *Pool) Allocate(capacity, _ uint64) experimental.LinearMemory {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if n := len(p.free); n > 0 {
@@ -32,11 +35,11 @@ func (p *memoryPool) allocate(capacity, _ uint64) experimental.LinearMemory {
 		p.free = p.free[:n-1]
 		return m
 	}
-	return &linearMemory{pool: p, bytes: make([]byte, 0, max(capacity, firstCapacity))}
+	return &linear{pool: p, bytes: make([]byte, 0, max(capacity, firstCapacity))}
 }
 
 // Reallocate grows the memory, in place while there is room: what is beyond the old size is zero already.
-func (m *linearMemory) Reallocate(size uint64) []byte {
+func (m *linear) Reallocate(size uint64) []byte {
 	if size > uint64(cap(m.bytes)) {
 		grown := make([]byte, size, size+size/2)
 		copy(grown, m.bytes)
@@ -49,7 +52,7 @@ func (m *linearMemory) Reallocate(size uint64) []byte {
 }
 
 // Free zeroes what was used and gives the memory back.
-func (m *linearMemory) Free() {
+func (m *linear) Free() {
 	clear(m.bytes)
 	m.bytes = m.bytes[:0]
 	m.pool.mu.Lock()

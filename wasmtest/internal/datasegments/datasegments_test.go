@@ -1,4 +1,4 @@
-package wasmtest
+package datasegments
 
 import (
 	"testing"
@@ -31,7 +31,7 @@ func image(t require.TestingT, wasm []byte) map[uint64]byte {
 	return nil
 }
 
-func TestMergeDataSegments_MakesTheSameMemory(t *testing.T) {
+func TestMergedSegmentsMakeTheSameMemory(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var segments []segment
 		offset := uint64(0)
@@ -44,7 +44,7 @@ func TestMergeDataSegments_MakesTheSameMemory(t *testing.T) {
 		content := writeSegments(rapid.Permutation(segments).Draw(t, "order"))
 		wasm := []byte("\x00asm\x01\x00\x00\x00\x00\x01x\x0b")
 		wasm = append(append(appendSize(wasm, len(content)), content...), 0, 1, 'y')
-		merged, err := mergeData(wasm)
+		merged, err := mergeSections(wasm)
 		require.NoError(t, err)
 		require.Equal(t, image(t, wasm), image(t, merged))
 		require.Equal(t, byte('y'), merged[len(merged)-1])
@@ -58,11 +58,11 @@ func appendSize(b []byte, n int) []byte {
 	return append(b, byte(n))
 }
 
-func FuzzMergeDataSegments(f *testing.F) {
+func FuzzMerge(f *testing.F) {
 	f.Add([]byte("\x00asm\x01\x00\x00\x00\x0b\x07\x01\x00\x41\x00\x0b\x01a"))
 	f.Add([]byte("\x00asm\x01\x00\x00\x00\x0b\xff\xff\xff\xff\x0f"))
 	f.Fuzz(func(t *testing.T, wasm []byte) {
-		if merged, err := mergeData(wasm); err == nil {
+		if merged, err := mergeSections(wasm); err == nil {
 			require.Equal(t, image(t, wasm), image(t, merged))
 		}
 	})

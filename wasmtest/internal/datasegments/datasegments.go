@@ -1,4 +1,5 @@
-package wasmtest
+// Package datasegments rewrites the data section of a WebAssembly module, so that its VMs start faster and do the same.
+package datasegments
 
 import (
 	"cmp"
@@ -7,11 +8,11 @@ import (
 	"slices"
 )
 
-// mergeDataSegments rewrites a module so that its memory is initialised by a few large pieces instead of thousands of
-// small ones. The Go linker leaves out every run of zeros; an engine then spends more time on the pieces than on the
-// bytes, each time a VM is made. A module that isn't laid out as expected is returned as it is: this only saves time.
-func mergeDataSegments(wasm []byte) []byte {
-	merged, err := mergeData(wasm)
+// Merge returns a module whose memory is initialised by a few large segments instead of thousands of small ones. The Go
+// linker leaves out every run of zeros; an engine then spends more time on the segments than on the bytes, each time a
+// VM is made. A module that isn't laid out as expected is returned unchanged: Merge only saves time.
+func Merge(wasm []byte) []byte {
+	merged, err := mergeSections(wasm)
 	if err != nil {
 		return wasm
 	}
@@ -22,7 +23,7 @@ const (
 	dataSection      = 11
 	dataCountSection = 12
 	wasmHeader       = 8
-	largestGap       = 256 // zeros worth writing out to save a piece
+	largestGap       = 256 // so many zeros are worth writing out to save a segment
 	opI32Const       = 0x41
 	opEnd            = 0x0b
 	activeMemory     = 0
@@ -35,7 +36,8 @@ type segment struct {
 	data   []byte
 }
 
-func mergeData(wasm []byte) ([]byte, error) {
+// mergeSections replaces the data section. It fails if there is none that it understands.
+func mergeSections(wasm []byte) ([]byte, error) {
 	if len(wasm) < wasmHeader {
 		return nil, errLayout
 	}
@@ -49,7 +51,7 @@ func mergeData(wasm []byte) ([]byte, error) {
 		}
 		at = len(wasm) - len(r.bytes)
 		switch wasm[start] {
-		case dataCountSection: // its count would be wrong
+		case dataCountSection: // it says how many segments there are, which would no longer be true
 			return nil, errLayout
 		case dataSection:
 		default:
@@ -102,6 +104,7 @@ func readSegments(body []byte) ([]segment, error) {
 	return segments, nil
 }
 
+// merge joins segments whose gap is small.
 func merge(segments []segment) (merged []segment) {
 	for _, s := range segments {
 		if n := len(merged); n > 0 {
@@ -128,7 +131,7 @@ func writeSegments(segments []segment) []byte {
 	return b
 }
 
-// reader reads the pieces of a section. After the end it gives zeros and nil, and bytes stays empty.
+// A reader takes a section apart. Behind the end, byte returns 0xff and take returns nil.
 type reader struct{ bytes []byte }
 
 func (r *reader) byte() byte {
