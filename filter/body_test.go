@@ -413,31 +413,6 @@ func TestManyDeadlinesThatPassWhileBodiesAreRead(t *testing.T) {
 	g.requireDrained("model")
 }
 
-func TestShadowNeverPausesForABody(t *testing.T) {
-	g := start(t, 1, shadow(fromBody(pool("model", 1, "queue", 1, "max_wait", "1s"))))
-	for i := range 4 {
-		s := g.plugin.Stream(0)
-		require.Equal(t, wasmtest.Continue, s.RequestHeaders(wasmtest.RequestHeaders("POST", "/v1/chat/completions"), false))
-		require.Equal(t, wasmtest.Continue, s.RequestBody([]byte(chat("m")[:40]), false))
-		require.Equal(t, 40, len(s.Forwarded().Body))
-		if i == 3 {
-			require.Equal(t, wasmtest.Continue, s.RequestTrailers(nil))
-			break
-		}
-		require.Equal(t, wasmtest.Continue, s.RequestBody([]byte(chat("m")[40:]), true))
-		requireForwarded(t, s, chat("m"))
-	}
-	g.wouldHave("model", 1, 1, 0, "three of one model, one unknown")
-	require.Equal(t, 4, g.counter("model.evaluated"))
-	stalled := g.open(0) // in shadow nothing waits for it, so its stall shows nothing
-	g.host.Run(10 * time.Second)
-	g.requireRunning(stalled, "a stalled request in shadow")
-	require.Equal(t, 5, g.counter("model.evaluated"))
-	require.Empty(t, g.host.Logs())
-	g.post(0, chat("other"))
-	g.wouldHave("model", 2, 1, 2, "the stalled one counted as unknown, the next one's body is read all the same")
-}
-
 func TestAttemptsGoByTheModelInTheBody(t *testing.T) {
 	c := fromBody(
 		object{"name": "tenant", "key": []string{"tenant"}, "limit": 9},

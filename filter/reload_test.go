@@ -10,6 +10,26 @@ import (
 	"github.com/headgate/headgate/wasmtest"
 )
 
+// A configuration that ends with a release still to be made up for makes up for it.
+func TestConfigurationThatEndsWithAFailedRelease(t *testing.T) {
+	c := with(config(pool("model", 1)), "lease", "1s")
+	g := start(t, 1, c)
+	s := g.sendModel(0, "m")
+	old := g.plugin
+	g.load(with(c, "max_keys", 7))
+	g.host.Run(20 * ms)
+	old.Retire()
+	g.host.OnHostCall(func(c *wasmtest.HostCall) {
+		if c.Name() == "proxy_set_shared_data" {
+			c.Fail(wasmtest.StatusCasMismatch)
+		}
+	})
+	s.Respond(200, "ok")
+	g.host.OnHostCall(nil)
+	g.host.Run(time.Minute)
+	g.requireRunning(g.sendModel(0, "m"), "a request a minute later")
+}
+
 func limited(limit int, more ...any) object {
 	return config(pool("model", limit, append([]any{"queue", 10, "max_wait", "60s"}, more...)...))
 }

@@ -3,6 +3,7 @@ package filter_test
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +19,13 @@ const (
 
 	noPermit = "ADMISSION_REJECTED"
 	tooLate  = "ADMISSION_WAIT_DEADLINE_EXCEEDED"
+)
+
+const (
+	breakerOpen = "BREAKER_OPEN"
+
+	second = time.Second
+	minute = time.Minute
 )
 
 type object = map[string]any
@@ -107,6 +115,14 @@ func (g *gateway) sendModel(worker int, model string) *wasmtest.Stream {
 	return g.send(worker, "x-model", model)
 }
 
+// --- routes and classes ---
+
+func (g *gateway) sendTo(worker int, method, path string, headers ...string) *wasmtest.Stream {
+	s := g.plugin.Stream(worker)
+	s.RequestHeaders(wasmtest.RequestHeaders(method, path, append([]string{"x-model", "m"}, headers...)...), true)
+	return s
+}
+
 // runs reports whether the request has gone on to the upstream and not ended.
 func runs(s *wasmtest.Stream) bool {
 	_, ended := s.Ended()
@@ -144,6 +160,19 @@ func (g *gateway) requireRefused(s *wasmtest.Stream, reason, pool, what string) 
 	require.NoErrorf(g.t, json.Unmarshal(r.Body, &body), "%s: %s", what, r.Body)
 	require.Equalf(g.t, reason, body.Error.Code, what)
 	require.Equalf(g.t, "rate_limited", body.Error.Type, what)
+}
+
+// requireOpen checks the refusal of an open breaker.
+func (g *gateway) requireOpen(s *wasmtest.Stream, retryAfter int, what string) {
+	g.t.Helper()
+	r := s.LocalReply()
+	require.NotNilf(g.t, r, "%s should be refused by the breaker, but %s", what, fate(s))
+	require.Equalf(g.t, 503, r.Code, what)
+	require.Equalf(g.t, breakerOpen, r.Headers.Get("x-headgate-reason"), what)
+	require.Equalf(g.t, "model", r.Headers.Get("x-headgate-pool"), what)
+	require.Equalf(g.t, strconv.Itoa(retryAfter), r.Headers.Get("retry-after"), what)
+	require.Falsef(g.t, r.Headers.Has("x-envoy-ratelimited"), what)
+	require.Containsf(g.t, string(r.Body), `"code":"BREAKER_OPEN"`, what)
 }
 
 func fate(s *wasmtest.Stream) string {
@@ -200,4 +229,31 @@ func (g *gateway) requireCapacity(model string, limit int) {
 		s.Respond(200, "done")
 	}
 	g.host.Drain()
+}
+
+// requireFits checks how many requests of one kind run at once, and that the pool refuses the next.
+func (g *gateway) requireFits(n int, pool string, send func(worker int) *wasmtest.Stream) (running []*wasmtest.Stream) {
+	g.t.Helper()
+	for i := range n {
+		s := send(i % len(g.host.Workers()))
+		g.requireRunning(s, fmt.Sprintf("request %d of %d that fit", i+1, n))
+		running = append(running, s)
+	}
+	g.requireRefused(send(0), noPermit, pool, "one more than fits")
+	return running
+}
+
+// requireQuiet checks that nothing is left that needs time: an idle gateway doesn't tick.
+func (g *gateway) requireQuiet() {
+	g.t.Helper()
+	g.host.Run(30 * second) // seats are given up
+	require.Zero(g.t, g.host.Run(time.Hour), "an idle gateway ticks")
+}
+
+// after runs until the condition holds and says how long that took.
+func (g *gateway) after(what string, holds func() bool) time.Duration {
+	g.t.Helper()
+	since := g.host.Elapsed()
+	require.Truef(g.t, g.host.RunUntil(time.Hour, holds), "it never came to pass that %s", what)
+	return g.host.Elapsed() - since
 }
