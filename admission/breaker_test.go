@@ -12,13 +12,20 @@ func breakerPool(b admission.Breaker) shaperPool {
 	return shaperPool{Limit: 10, Breaker: &b}
 }
 
+// breaker opens after so many failures within 10 s, each time for the same time.
+func breaker(failures int, open admission.Duration) admission.Breaker {
+	return admission.Breaker{Failures: failures, Window: 10 * admission.Second, Open: open, MaxOpen: open}
+}
+
 func TestBreakerOpensAndHalfOpensToTheNanosecond(t *testing.T) {
-	s := newShaper(t, breakerPool(admission.Breaker{Failures: 3, Window: 10 * admission.Second, Open: 2500 * admission.Millisecond, MaxOpen: admission.Minute}))
+	b := breaker(3, 2500*admission.Millisecond)
+	b.MaxOpen = admission.Minute
+	s := newShaper(t, breakerPool(b))
 	require.Zero(t, s.fail(2).NextChange)
 	e := s.fail(1)
-	require.Equal(t, s.now+2500*milli, e.NextChange, "the caller is told when time alone changes something")
+	require.Equal(t, s.now+2500*ms, e.NextChange, "the caller is told when time alone changes something")
 	s.requireOpen(3)
-	s.now += 500 * milli
+	s.now += 500 * ms
 	s.requireOpen(2)
 	s.now += 2*second - 1
 	s.requireOpen(1)
@@ -36,12 +43,12 @@ func TestBreakerOpensAndHalfOpensToTheNanosecond(t *testing.T) {
 	require.Equal(t, admission.VerdictFull, v)
 }
 
-// Whoever looks at an open breaker whose time is over gets no time to wake at, or ticks would never end.
+// An open breaker whose time is over waits for a request. If its steps named a time to wake at, ticks would never end.
 func TestBreakerThatIsOverdueNeedsNoTime(t *testing.T) {
-	s := newShaper(t, breakerPool(admission.Breaker{Failures: 1, Window: 10 * admission.Second, Open: admission.Second, MaxOpen: admission.Second}))
+	s := newShaper(t, breakerPool(breaker(1, admission.Second)))
 	s.fail(1)
 	s.now += second
-	require.Zero(t, s.step(s.op(admission.OpMaintain, 0, 0)).NextChange)
+	require.Zero(t, s.maintain().NextChange)
 	s.start()
 }
 
@@ -56,7 +63,9 @@ func TestBreakerOpenTimes(t *testing.T) {
 		{24 * admission.Hour, 24 * admission.Hour, []admission.Duration{86400, 86400}},
 		{16 * admission.Hour, 24 * admission.Hour, []admission.Duration{57600, 86400}},
 	} {
-		s := newShaper(t, breakerPool(admission.Breaker{Failures: 1, Window: 10 * admission.Second, Open: c.open, MaxOpen: c.most}))
+		b := breaker(1, c.open)
+		b.MaxOpen = c.most
+		s := newShaper(t, breakerPool(b))
 		for range 2 { // a success begins anew
 			for _, want := range c.want {
 				e := s.fail(1)
@@ -66,7 +75,9 @@ func TestBreakerOpenTimes(t *testing.T) {
 			s.end(s.start(), admission.OutcomeSuccess)
 		}
 	}
-	s := newShaper(t, breakerPool(admission.Breaker{Failures: 1, Window: admission.Second, Open: admission.Millisecond, MaxOpen: 24 * admission.Hour}))
+	b := breaker(1, admission.Millisecond)
+	b.MaxOpen = 24 * admission.Hour
+	s := newShaper(t, breakerPool(b))
 	for range 300 { // however often: no count wraps
 		s.now = s.fail(1).NextChange
 	}
@@ -74,30 +85,32 @@ func TestBreakerOpenTimes(t *testing.T) {
 }
 
 func TestPenalties(t *testing.T) {
-	p := breakerPool(admission.Breaker{Failures: 1000, Window: 10 * admission.Second, Open: admission.Second, MaxOpen: admission.Second, Penalty: 2 * admission.Second, MaxPenalty: admission.Minute})
+	b := breaker(1000, admission.Second)
+	b.Penalty, b.MaxPenalty = 2*admission.Second, admission.Minute
+	p := breakerPool(b)
 	p.Hold = admission.Hold{Failure: 5 * admission.Minute, Success: 200 * admission.Millisecond}
 	s := newShaper(t, p)
-	held := func(seconds int64, e admission.Effect) {
+	onHold := func(seconds int64, e admission.Effect) {
 		t.Helper()
 		require.Equal(t, 1, e.OnHold)
-		require.Equal(t, s.now+seconds*second+200*milli, e.NextChange)
+		require.Equal(t, s.now+seconds*second+200*ms, e.NextChange)
 		s.now = e.NextChange
 	}
 	for range 2 {
 		for _, want := range []int64{2, 4, 8, 16, 32, 60, 60} {
-			held(want, s.fail(1))
+			onHold(want, s.fail(1))
 		}
-		held(0, s.end(s.start(), admission.OutcomeSuccess))
+		onHold(0, s.end(s.start(), admission.OutcomeSuccess))
 	}
 	for range 300 {
 		s.now = s.fail(1).NextChange
 	}
-	held(60, s.fail(1))
-	e := s.end(s.start(), admission.OutcomeFailure, func(op *admission.Op) { op.RetryAfter = 10 * admission.Minute })
+	onHold(60, s.fail(1))
+	e := s.finish(s.start(), admission.Finish{Outcome: admission.OutcomeFailure, RetryAfter: 10 * admission.Minute})
 	require.Equal(t, s.now+600*second, e.NextChange, "the cap of every hold")
 }
 
-// A failure counts for the window, less the part of a tenth that had passed when it came. The parts begin with the first.
+// A failure counts for the window, less what had passed of its tenth when it came. The first failure begins the tenths.
 func TestBreakerWindowToTheNanosecond(t *testing.T) {
 	const part = second
 	for _, c := range []struct {
@@ -120,7 +133,7 @@ func TestBreakerWindowToTheNanosecond(t *testing.T) {
 		{[]int64{0, 2 * part, 4 * part, 6 * part, 8 * part, 10 * part, 12 * part}, 5},
 	} {
 		for _, failures := range []int{c.alive, c.alive + 1} {
-			b := admission.Breaker{Failures: 1000, Window: 10 * admission.Second, Open: admission.Second, MaxOpen: admission.Second}
+			b := breaker(1000, admission.Second)
 			s := newShaper(t, breakerPool(b))
 			begun := s.now
 			for i, at := range c.at {
@@ -136,9 +149,9 @@ func TestBreakerWindowToTheNanosecond(t *testing.T) {
 	}
 }
 
-// Whatever ends later than the state in which it began says nothing about the present one.
+// A request that began in an earlier state of the breaker says nothing about the present one.
 func TestResultsOfAnEarlierStateSayNothing(t *testing.T) {
-	s := newShaper(t, breakerPool(admission.Breaker{Failures: 1, Window: 10 * admission.Second, Open: admission.Second, MaxOpen: admission.Second}))
+	s := newShaper(t, breakerPool(breaker(1, admission.Second)))
 	var old []uint32
 	for range 6 {
 		old = append(old, s.start())
@@ -171,7 +184,7 @@ func TestBreakerOfAThousandFailures(t *testing.T) {
 }
 
 func TestBreakerThatIsTakenAwayAndComesBack(t *testing.T) {
-	b := admission.Breaker{Failures: 1, Window: 10 * admission.Second, Open: admission.Hour, MaxOpen: admission.Hour}
+	b := breaker(1, admission.Hour)
 	s := newShaper(t, breakerPool(b))
 	s.fail(1)
 	s.requireOpen(60)
@@ -180,7 +193,7 @@ func TestBreakerThatIsTakenAwayAndComesBack(t *testing.T) {
 		s.start()
 	}
 	v, _ := s.refused()
-	require.Equal(t, admission.VerdictFull, v, "no breaker, no word of it")
+	require.Equal(t, admission.VerdictFull, v, "without a breaker nobody is refused for it")
 	s.pool.Breaker = &b
 	for seq := range s.gens {
 		s.end(seq, admission.OutcomeSuccess)
@@ -189,11 +202,11 @@ func TestBreakerThatIsTakenAwayAndComesBack(t *testing.T) {
 	s.requireOpen(60)
 }
 
-// An idle record that must not be forgotten isn't given up.
+// An idle record isn't given up while its breaker is open, a permit is on hold, or its limit is lowered.
 func TestOpenBreakerAndLoweredLimitAreNotRetired(t *testing.T) {
-	b := admission.Breaker{Failures: 1, Window: 10 * admission.Second, Open: admission.Second, MaxOpen: admission.Second}
+	b := breaker(1, admission.Second)
 	retire := func(s *shaper) admission.Verdict {
-		return s.step(&admission.Op{Kind: admission.OpRetire, Target: admission.Target{Now: s.now, Gen: 1}}).Verdict
+		return s.step(admission.Retire(s.now, 1)).Verdict
 	}
 	s := newShaper(t, breakerPool(b))
 	s.fail(1)
@@ -210,11 +223,11 @@ func TestOpenBreakerAndLoweredLimitAreNotRetired(t *testing.T) {
 	s.end(s.start(), admission.OutcomeSuccess)
 	require.Equal(t, admission.VerdictBusy, retire(s))
 	s.now += second
-	e := s.step(&admission.Op{Kind: admission.OpRetire, Target: admission.Target{Now: s.now, Gen: 1}})
+	e := s.step(admission.Retire(s.now, 1))
 	require.Equal(t, admission.VerdictDone, e.Verdict)
 	require.Equal(t, -1, e.OnHoldDelta, "the hold that was over ends in this step, and is to be counted")
 
 	s = newShaper(t, shaperPool{Limit: 10, Headroom: &admission.Headroom{Window: admission.Second, Min: 1}})
-	s.end(s.start(), admission.OutcomeFailure, func(op *admission.Op) { op.Pushback = true })
+	s.push()
 	require.Equal(t, admission.VerdictBusy, retire(s))
 }

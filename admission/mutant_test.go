@@ -7,7 +7,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/headgate/headgate/admission"
-	"github.com/headgate/headgate/admission/admissiontest"
 )
 
 // A check that can't fail proves nothing. Each mutant is a fault that somebody could have made; the checks must catch it,
@@ -93,9 +92,6 @@ func TestPlacesMutants(t *testing.T) {
 	}
 }
 
-// stepper is Machine.Step.
-type stepper = func(state []byte, op *admission.Op) ([]byte, *admission.Effect)
-
 // changed returns a record with something changed.
 func changed(state []byte, f func(*admission.Record)) []byte {
 	var r admission.Record
@@ -178,7 +174,8 @@ var stepMutants = []struct {
 		}
 		delta := e.QueuedDelta - 1
 		var other admission.Machine
-		next, _ = other.Step(next, &admission.Op{Kind: admission.OpCancel, Target: admission.Target{Now: op.Now, Gen: op.Gen, Me: worker}, Seq: last.Seq})
+		cancel := admission.Cancel(admission.Target{Now: op.Now, Gen: op.Gen, Me: worker}, 0, last.Seq)
+		next, _ = other.Step(next, &cancel)
 		e.Queued, e.QueuedDelta = e.Queued-1, delta
 		return next, e
 	}},
@@ -228,68 +225,6 @@ var stepMutants = []struct {
 		m.Queue += 2
 		return step(state, &m)
 	}},
-}
-
-// TestLastGrantMutant: the watch also stops this one on the first tie (I5), so here it is asked about I6 alone.
-func TestLastGrantMutant(t *testing.T) {
-	forget := func(state []byte) []byte {
-		return changed(state, func(r *admission.Record) {
-			for i := range r.Tenants {
-				r.Tenants[i].LastGrant = 0
-			}
-		})
-	}
-	if why := overtake(3, forget); !strings.Contains(why, "I6:") {
-		t.Fatalf("not caught: %q", why)
-	}
-	if why := overtake(3, func(state []byte) []byte { return state }); strings.Contains(why, "I6:") {
-		t.Fatal(why)
-	}
-}
-
-// overtake has many tenants ask for the one permit over and over again, and returns what the watch says of I6.
-func overtake(tenants uint64, mutate func([]byte) []byte) string {
-	var m admission.Machine
-	var watch admissiontest.Watch
-	var state []byte
-	now, seq := 1000*ms, uint32(0)
-	me := admission.Worker{Seat: 0, Epoch: 1 << 32}
-	tenantOf := map[uint32]uint64{}
-	step := func(op *admission.Op) (*admission.Effect, string) {
-		now += ms
-		op.Now, op.Me, op.Limit, op.Queue, op.Fair, op.Weight = now, me, 1, 4096, true, 1
-		next, e := m.Step(mutate(state), op)
-		err := watch.Step(state, op, next, e)
-		if e.Changed {
-			state = append([]byte(nil), next...)
-		}
-		if err != nil {
-			return e, err.Error()
-		}
-		return e, ""
-	}
-	ask := func(tenant uint64) string {
-		seq++
-		tenantOf[seq] = tenant
-		_, why := step(&admission.Op{Kind: admission.OpAcquire, Seq: seq, Tenant: tenant, Budget: admission.Hour})
-		return why
-	}
-	var all []string
-	running := uint64(1)
-	for tenant := uint64(1); tenant <= tenants; tenant++ {
-		all = append(all, ask(tenant))
-	}
-	for range 20 * tenants {
-		e, why := step(&admission.Op{Kind: admission.OpRelease, Tenant: running})
-		all = append(all, why)
-		if len(e.Grants) == 0 {
-			break
-		}
-		released := running
-		running = tenantOf[e.Grants[0].Seq]
-		all = append(all, ask(released)) // and it asks again at once
-	}
-	return strings.Join(all, "\n")
 }
 
 // TestEveryInvariantHasAMutant.

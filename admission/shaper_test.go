@@ -8,9 +8,8 @@ import (
 
 const (
 	second = int64(admission.Second)
-	milli  = int64(admission.Millisecond)
-	// shaperEpoch is a multiple of every hold's grain, so that ends are exact.
-	shaperEpoch = 1000 * second
+	// shaperStart is a multiple of the grain of holds, so that their ends are exact.
+	shaperStart = 1000 * second
 )
 
 // A shaperPool is the configuration of the pool that a shaper steps.
@@ -25,7 +24,7 @@ func (p *shaperPool) shaping() *admission.Shaping {
 	return &admission.Shaping{MinActive: p.MinActive, Hold: p.Hold, Breaker: p.Breaker, Headroom: p.Headroom}
 }
 
-// A shaper steps one record at exact times.
+// A shaper steps one record of a pool with holds, a breaker or headroom, at exact times.
 type shaper struct {
 	t       require.TestingT
 	machine admission.Machine
@@ -33,24 +32,24 @@ type shaper struct {
 	now     int64
 	pool    *shaperPool
 	seq     uint32
-	gens    map[uint32]uint32 // of what runs: the breaker's generation at its grant
+	gens    map[uint32]uint32 // the breaker's generation at the grant of each request that runs
 }
 
 func newShaper(t require.TestingT, p shaperPool) *shaper {
-	return &shaper{t: t, now: shaperEpoch, pool: &p, gens: map[uint32]uint32{}}
+	return &shaper{t: t, now: shaperStart, pool: &p, gens: map[uint32]uint32{}}
 }
 
-func shaperWorker(slot uint16) admission.Worker {
-	return admission.Worker{Seat: slot, Epoch: uint64(slot+1)<<32 | 7}
+func shaperWorker(seat uint16) admission.Worker {
+	return admission.Worker{Seat: seat, Epoch: uint64(seat+1)<<32 | 7}
 }
 
-func (s *shaper) op(kind admission.OpKind, slot uint16, seq uint32) *admission.Op {
-	return &admission.Op{Kind: kind, Target: admission.Target{Now: s.now, Gen: 1, Name: "m", Me: shaperWorker(slot), Limit: s.pool.Limit, Shaping: s.pool.shaping()}, Seq: seq, Weight: 1, Queue: s.pool.Queue}
+func (s *shaper) target(seat uint16) admission.Target {
+	return admission.Target{Now: s.now, Gen: 1, Name: "m", Me: shaperWorker(seat), Limit: s.pool.Limit, Shaping: s.pool.shaping()}
 }
 
 // step carries an operation out. The effect is a copy.
-func (s *shaper) step(op *admission.Op) admission.Effect {
-	next, effect := s.machine.Step(s.state, op)
+func (s *shaper) step(op admission.Op) admission.Effect {
+	next, effect := s.machine.Step(s.state, &op)
 	if next != nil {
 		s.state = append([]byte(nil), next...)
 	}
@@ -62,10 +61,20 @@ func (s *shaper) step(op *admission.Op) admission.Effect {
 	return e
 }
 
+// ask asks for a permit for a worker's ticket, which waits for budget.
+func (s *shaper) ask(seat uint16, seq uint32, budget admission.Duration) admission.Effect {
+	return s.step(admission.Acquire(s.target(seat), admission.Request{Weight: 1, Seq: seq, Queue: s.pool.Queue, Budget: budget}))
+}
+
+// maintain lets time do what it does.
+func (s *shaper) maintain() admission.Effect {
+	return s.step(admission.Maintain(s.target(0), false, nil))
+}
+
 // acquire asks for a permit without waiting.
 func (s *shaper) acquire() (seq uint32, e admission.Effect) {
 	s.seq++
-	e = s.step(s.op(admission.OpAcquire, 0, s.seq))
+	e = s.ask(0, s.seq, 0)
 	if e.Verdict == admission.VerdictGranted {
 		s.gens[s.seq] = e.BreakerGen
 	}
@@ -79,15 +88,16 @@ func (s *shaper) start() uint32 {
 	return seq
 }
 
-// end releases a permit; more changes the operation.
-func (s *shaper) end(seq uint32, o admission.Outcome, more ...func(*admission.Op)) admission.Effect {
-	op := s.op(admission.OpRelease, 0, seq)
-	op.Outcome, op.BreakerGen = o, s.gens[seq]
+// end releases a permit whose request ended so.
+func (s *shaper) end(seq uint32, o admission.Outcome) admission.Effect {
+	return s.finish(seq, admission.Finish{Outcome: o})
+}
+
+// finish is end with more to say than the outcome.
+func (s *shaper) finish(seq uint32, f admission.Finish) admission.Effect {
+	f.BreakerGen = s.gens[seq]
 	delete(s.gens, seq)
-	for _, f := range more {
-		f(op)
-	}
-	return s.step(op)
+	return s.step(admission.Release(s.target(0), 0, seq, f))
 }
 
 // fail lets n requests through that fail at once.

@@ -10,9 +10,8 @@ import (
 	"github.com/headgate/headgate/admission"
 )
 
-// --- against a model written for clarity ---
-
-// shaperModel is a pool key as the documents describe it: one queue in order of arrival, holds, breaker and stepped headroom.
+// shaperModel is a pool key as the documents describe it, written for clarity: one queue in order of arrival, holds, a
+// breaker, and headroom in mode step.
 type shaperModel struct {
 	p       *shaperPool
 	running []shaperTicket
@@ -32,12 +31,12 @@ type shaperModel struct {
 
 type shaperTicket struct {
 	seq      uint32
-	slot     uint16
+	seat     uint16
 	deadline int64
 	gen      int
 }
 
-func (m *shaperModel) tidy(now int64) {
+func (m *shaperModel) decay(now int64) {
 	kept := m.holds[:0]
 	for _, until := range m.holds {
 		if until > now {
@@ -130,20 +129,20 @@ func (m *shaperModel) release(now int64, i int, o admission.Outcome, retryAfter 
 		}
 		hold += m.p.Hold.Success
 	}
-	m.verdict(now, t, o)
+	m.countOutcome(now, t, o)
 	if pushback && m.p.Headroom != nil {
 		m.pushed = now
 	}
 	m.running = append(m.running[:i:i], m.running[i+1:]...)
 	if hold = min(hold, 10*admission.Minute); hold > 0 && m.p.Limit-len(m.holds)-1 >= m.p.MinActive {
-		grain := 10 * milli
+		grain := 10 * ms
 		m.holds = append(m.holds, (now+int64(hold)+grain-1)/grain*grain)
 	}
 	return m.dispatch(now)
 }
 
-// verdict is what a request's end tells the breaker.
-func (m *shaperModel) verdict(now int64, t shaperTicket, o admission.Outcome) {
+// countOutcome is what a request's end tells the breaker.
+func (m *shaperModel) countOutcome(now int64, t shaperTicket, o admission.Outcome) {
 	b := m.p.Breaker
 	switch {
 	case b == nil:
@@ -193,15 +192,19 @@ func drawDuration(t *rapid.T, label string, millis ...int) admission.Duration {
 }
 
 func drawShapedPool(t *rapid.T) shaperPool {
-	p := shaperPool{Limit: rapid.IntRange(1, 4).Draw(t, "limit"), Queue: rapid.IntRange(0, 3).Draw(t, "queue"),
-		Hold: admission.Hold{Success: drawDuration(t, "success", 0, 35, 100), Cancel: drawDuration(t, "cancel", 0, 200), Failure: drawDuration(t, "failure", 0, 700)}}
+	p := shaperPool{Limit: rapid.IntRange(1, 4).Draw(t, "limit"), Queue: rapid.IntRange(0, 3).Draw(t, "queue")}
+	p.Hold = admission.Hold{Success: drawDuration(t, "success", 0, 35, 100), Cancel: drawDuration(t, "cancel", 0, 200),
+		Failure: drawDuration(t, "failure", 0, 700)}
 	p.MinActive = rapid.IntRange(0, p.Limit).Draw(t, "min_active")
 	if rapid.IntRange(0, 3).Draw(t, "breaker") > 0 {
-		p.Breaker = &admission.Breaker{Failures: rapid.IntRange(1, 3).Draw(t, "failures"), Window: drawDuration(t, "window", 100, 1000, 1005), Open: drawDuration(t, "open", 100, 333),
-			MaxOpen: drawDuration(t, "max_open", 333, 1000), Penalty: drawDuration(t, "penalty", 0, 100), MaxPenalty: drawDuration(t, "max_penalty", 100, 350)}
+		p.Breaker = &admission.Breaker{Failures: rapid.IntRange(1, 3).Draw(t, "failures"),
+			Window: drawDuration(t, "window", 100, 1000, 1005),
+			Open:   drawDuration(t, "open", 100, 333), MaxOpen: drawDuration(t, "max_open", 333, 1000),
+			Penalty: drawDuration(t, "penalty", 0, 100), MaxPenalty: drawDuration(t, "max_penalty", 100, 350)}
 	}
 	if rapid.Bool().Draw(t, "headroom") {
-		p.Headroom = &admission.Headroom{Window: drawDuration(t, "headroom window", 500), Min: rapid.IntRange(1, p.Limit).Draw(t, "min")}
+		p.Headroom = &admission.Headroom{Window: drawDuration(t, "headroom window", 500),
+			Min: rapid.IntRange(1, p.Limit).Draw(t, "min")}
 	}
 	return p
 }
@@ -214,106 +217,161 @@ func TestShapedPoolIsTheModel(t *testing.T) {
 			s := newShaper(t, p)
 			m := &shaperModel{p: s.pool, state: "closed", gen: 0}
 			for range rapid.IntRange(1, 200).Draw(t, "steps") {
-				playShaped(t, s, m)
+				shapedPlay{t, s, m}.step()
 			}
 		})
 	}
 }
 
-func playShaped(t *rapid.T, s *shaper, m *shaperModel) {
-	kind := rapid.SampledFrom([]string{"acquire", "acquire", "acquire", "release", "release", "release", "report", "cancel", "expire", "tend", "pass", "pass"}).Draw(t, "step")
-	if kind == "pass" {
-		passShaped(t, s, m)
+// A shapedPlay plays random steps on a record and on the model.
+type shapedPlay struct {
+	t *rapid.T
+	s *shaper
+	m *shaperModel
+}
+
+// shapedSteps are the steps by name. Each returns the record's effect and whom the model granted; false: there was nothing to
+// do.
+var shapedSteps = map[string]func(shapedPlay) (admission.Effect, []uint32, bool){
+	"acquire": shapedPlay.acquire,
+	"release": shapedPlay.release,
+	"report":  shapedPlay.report,
+	"cancel":  shapedPlay.cancel,
+	"expire":  shapedPlay.expire,
+	"maintain": func(p shapedPlay) (admission.Effect, []uint32, bool) {
+		return p.s.step(admission.Maintain(p.s.target(p.worker()), false, nil)), p.m.dispatch(p.s.now), true
+	},
+}
+
+// step makes one step and compares the record with the model.
+func (p shapedPlay) step() {
+	t, s, m := p.t, p.s, p.m
+	names := []string{"acquire", "acquire", "acquire", "release", "release", "release", "report", "cancel", "expire", "maintain",
+		"pass", "pass"}
+	name := rapid.SampledFrom(names).Draw(t, "step")
+	if name == "pass" {
+		p.pass()
 		return
 	}
-	m.tidy(s.now)
-	var e admission.Effect
-	var granted []uint32
-	slot := uint16(rapid.IntRange(0, 1).Draw(t, "worker"))
-	switch kind {
-	case "acquire":
-		s.seq++
-		budget := drawDuration(t, "budget", 0, 150, 2000)
-		op := s.op(admission.OpAcquire, slot, s.seq)
-		op.Budget = budget
-		e = s.step(op)
-		var v admission.Verdict
-		v, granted = m.acquire(s.now, shaperTicket{seq: s.seq, slot: slot, deadline: s.now + int64(max(budget, 1))}, budget > 0)
-		require.Equal(t, v, e.Verdict, "verdict")
-		if v == admission.VerdictOpen {
-			require.GreaterOrEqual(t, int64(e.RetryAfter)*second, m.until-s.now, "retry-after")
-		}
-	case "release", "report":
-		if len(m.running) == 0 {
-			return
-		}
-		i := rapid.IntRange(0, len(m.running)-1).Draw(t, "which")
-		r := m.running[i]
-		o := rapid.SampledFrom([]admission.Outcome{admission.OutcomeNone, admission.OutcomeSuccess, admission.OutcomeCancel, admission.OutcomeFailure, admission.OutcomeFailure}).Draw(t, "outcome")
-		op := s.op(admission.OpRelease, r.slot, r.seq)
-		op.Outcome, op.BreakerGen, op.Expect = o, uint32(r.gen), true
-		if kind == "report" {
-			op.Kind = admission.OpReport
-			e = s.step(op)
-			if m.probe == r.seq {
-				m.verdict(s.now, r, o)
-			}
-			granted = m.dispatch(s.now)
-			break
-		}
-		if o == admission.OutcomeFailure {
-			op.RetryAfter, op.Pushback = drawDuration(t, "retry-after", 0, 0, 900, 700_000), rapid.Bool().Draw(t, "429")
-		}
-		e = s.step(op)
-		granted = m.release(s.now, i, o, op.RetryAfter, op.Pushback)
-	case "cancel":
-		if len(m.queue) == 0 {
-			return
-		}
-		i := rapid.IntRange(0, len(m.queue)-1).Draw(t, "which")
-		c := m.queue[i]
-		e = s.step(s.op(admission.OpCancel, c.slot, c.seq))
-		require.Equal(t, admission.VerdictDone, e.Verdict)
-		m.queue = append(m.queue[:i:i], m.queue[i+1:]...)
-		granted = m.dispatch(s.now)
-	case "expire":
-		e = s.step(s.op(admission.OpExpire, slot, 0))
-		var mine []uint32
-		var kept []shaperTicket
-		for _, q := range m.queue {
-			if q.slot == slot && q.deadline <= s.now {
-				mine = append(mine, q.seq)
-			} else {
-				kept = append(kept, q)
-			}
-		}
-		m.queue = kept
-		require.Equal(t, mine, e.Expired, "expired")
-		granted = m.dispatch(s.now)
-	case "tend":
-		e = s.step(s.op(admission.OpMaintain, slot, 0))
-		granted = m.dispatch(s.now)
+	m.decay(s.now)
+	e, granted, done := shapedSteps[name](p)
+	if !done {
+		return
 	}
 	var told []uint32
 	for _, g := range e.Grants {
 		told = append(told, g.Seq)
 	}
 	require.Equal(t, fmt.Sprint(granted), fmt.Sprint(told), "granted")
-	require.Equal(t, [3]int{len(m.running), len(m.queue), len(m.holds)}, [3]int{e.Inflight, e.Queued, e.OnHold}, "used, queued, held")
+	require.Equal(t, [3]int{len(m.running), len(m.queue), len(m.holds)}, [3]int{e.Inflight, e.Queued, e.OnHold},
+		"inflight, queued, on hold")
 	require.LessOrEqual(t, e.Inflight+e.OnHold, m.p.Limit)
-	require.True(t, e.NextChange == 0 || e.NextChange > s.now, "next is to come")
+	require.True(t, e.NextChange == 0 || e.NextChange > s.now, "the next change is to come")
 	if m.p.Breaker != nil {
 		require.Equal(t, uint32(m.gen), e.BreakerGen, "the breaker's generation")
 	}
 }
 
-// passShaped lets time pass: some of it, or exactly to what happens next.
-func passShaped(t *rapid.T, s *shaper, m *shaperModel) {
-	moments := []int64{s.now + int64(drawDuration(t, "time", 1, 10, 35, 100, 700))}
-	for _, until := range append([]int64{m.until}, m.holds...) {
-		if until > s.now {
+func (p shapedPlay) worker() uint16 { return uint16(rapid.IntRange(0, 1).Draw(p.t, "worker")) }
+
+func (p shapedPlay) acquire() (admission.Effect, []uint32, bool) {
+	t, s, m := p.t, p.s, p.m
+	seat := p.worker()
+	s.seq++
+	budget := drawDuration(t, "budget", 0, 150, 2000)
+	e := s.ask(seat, s.seq, budget)
+	ticket := shaperTicket{seq: s.seq, seat: seat, deadline: s.now + int64(max(budget, 1))}
+	v, granted := m.acquire(s.now, ticket, budget > 0)
+	require.Equal(t, v, e.Verdict, "verdict")
+	if v == admission.VerdictOpen {
+		require.GreaterOrEqual(t, int64(e.RetryAfter)*second, m.until-s.now, "retry-after")
+	}
+	return e, granted, true
+}
+
+// draw chooses one of some tickets; false if there are none.
+func (p shapedPlay) draw(from []shaperTicket) (i int, ok bool) {
+	if len(from) == 0 {
+		return 0, false
+	}
+	return rapid.IntRange(0, len(from)-1).Draw(p.t, "which"), true
+}
+
+func (p shapedPlay) outcome() admission.Outcome {
+	return rapid.SampledFrom([]admission.Outcome{admission.OutcomeNone, admission.OutcomeSuccess, admission.OutcomeCancel,
+		admission.OutcomeFailure, admission.OutcomeFailure}).Draw(p.t, "outcome")
+}
+
+// expecting is the target of an operation on something that a worker has here.
+func (p shapedPlay) expecting(seat uint16) admission.Target {
+	t := p.s.target(seat)
+	t.Expect = true
+	return t
+}
+
+func (p shapedPlay) release() (e admission.Effect, granted []uint32, done bool) {
+	i, ok := p.draw(p.m.running)
+	if !ok {
+		return e, nil, false
+	}
+	r := p.m.running[i]
+	f := admission.Finish{Outcome: p.outcome(), BreakerGen: uint32(r.gen)}
+	if f.Outcome == admission.OutcomeFailure {
+		f.RetryAfter, f.Pushback = drawDuration(p.t, "retry-after", 0, 0, 900, 700_000), rapid.Bool().Draw(p.t, "429")
+	}
+	e = p.s.step(admission.Release(p.expecting(r.seat), 0, r.seq, f))
+	return e, p.m.release(p.s.now, i, f.Outcome, f.RetryAfter, f.Pushback), true
+}
+
+func (p shapedPlay) report() (e admission.Effect, granted []uint32, done bool) {
+	i, ok := p.draw(p.m.running)
+	if !ok {
+		return e, nil, false
+	}
+	r, o := p.m.running[i], p.outcome()
+	e = p.s.step(admission.Report(p.expecting(r.seat), r.seq, o))
+	if p.m.probe == r.seq {
+		p.m.countOutcome(p.s.now, r, o)
+	}
+	return e, p.m.dispatch(p.s.now), true
+}
+
+func (p shapedPlay) cancel() (e admission.Effect, granted []uint32, done bool) {
+	i, ok := p.draw(p.m.queue)
+	if !ok {
+		return e, nil, false
+	}
+	c := p.m.queue[i]
+	e = p.s.step(admission.Cancel(p.s.target(c.seat), 0, c.seq))
+	require.Equal(p.t, admission.VerdictDone, e.Verdict)
+	p.m.queue = append(p.m.queue[:i:i], p.m.queue[i+1:]...)
+	return e, p.m.dispatch(p.s.now), true
+}
+
+func (p shapedPlay) expire() (admission.Effect, []uint32, bool) {
+	seat := p.worker()
+	e := p.s.step(admission.Expire(p.s.target(seat)))
+	var expired []uint32
+	var kept []shaperTicket
+	for _, q := range p.m.queue {
+		if q.seat == seat && q.deadline <= p.s.now {
+			expired = append(expired, q.seq)
+		} else {
+			kept = append(kept, q)
+		}
+	}
+	p.m.queue = kept
+	require.Equal(p.t, expired, e.Expired, "expired")
+	return e, p.m.dispatch(p.s.now), true
+}
+
+// pass lets time pass: some of it, or exactly to what happens next.
+func (p shapedPlay) pass() {
+	moments := []int64{p.s.now + int64(drawDuration(p.t, "time", 1, 10, 35, 100, 700))}
+	for _, until := range append([]int64{p.m.until}, p.m.holds...) {
+		if until > p.s.now {
 			moments = append(moments, until, until-1)
 		}
 	}
-	s.now = max(rapid.SampledFrom(moments).Draw(t, "until"), s.now)
+	p.s.now = max(rapid.SampledFrom(moments).Draw(p.t, "until"), p.s.now)
 }
