@@ -10,7 +10,7 @@ import (
 	"github.com/headgate/headgate/admission/admissiontest"
 )
 
-// check: no two streams of a key at once, and no two records in use for one key.
+// check is what must hold at any time: no two streams of a key run at once, and no two records are in use for one key.
 func (p *places) check() error {
 	run := map[string]int{}
 	for _, u := range p.uses {
@@ -20,7 +20,7 @@ func (p *places) check() error {
 			}
 		}
 	}
-	used := map[string]int{}
+	inUse := map[string]int{} // records, by key
 	for i, s := range p.slots {
 		var r admission.Record
 		if s.b == nil {
@@ -30,7 +30,7 @@ func (p *places) check() error {
 			return fmt.Errorf("record %d: %w", i, err)
 		}
 		if r.Inflight() > 0 {
-			if used[string(r.Name)]++; used[string(r.Name)] > 1 {
+			if inUse[string(r.Name)]++; inUse[string(r.Name)] > 1 {
 				return fmt.Errorf("I9: two records in use for key %s", r.Name)
 			}
 		}
@@ -38,13 +38,13 @@ func (p *places) check() error {
 	return nil
 }
 
-// settled ends everything and checks that nothing is left, and that the directory is in order.
-func (p *places) settled() error {
+// checkAtRest ends everything. Then nothing may be left (I3), and the directory may not have more slots than it should (I10).
+func (p *places) checkAtRest() error {
 	s := p.clone().(*places)
-	s.crashes, s.reaps = 0, 0
+	s.crashes, s.falseDeaths = 0, 0
 	for range 200 {
 		acts := s.actions(nil)
-		at := slices.IndexFunc(acts, func(a action) bool { return a.kind == actRepair || a.kind == actGoOn || a.kind == actReap })
+		at := slices.IndexFunc(acts, func(a action) bool { return a.kind == actRepair || a.kind == actCall || a.kind == actReap })
 		if at < 0 {
 			if at = slices.IndexFunc(acts, func(a action) bool { return a.kind == actEnd }); at < 0 {
 				break
@@ -55,14 +55,14 @@ func (p *places) settled() error {
 		}
 	}
 	if !s.quiet() {
-		return errors.New("never settles")
+		return errors.New("never comes to rest")
 	}
 	for i, c := range s.slots {
 		var r admission.Record
 		if c.b == nil || r.Decode(c.b) == nil && r.Idle() {
 			continue
 		}
-		if slices.ContainsFunc(s.workers, func(w tenantOfSlots) bool { return !w.crashed }) {
+		if slices.ContainsFunc(s.workers, func(w placesWorker) bool { return !w.crashed }) {
 			return fmt.Errorf("I3: drained, and left in record %d: %+v", i, r)
 		}
 	}
@@ -82,21 +82,20 @@ func (p *places) spare() int {
 	return n
 }
 
-func newPlaces(maxKeys, crashes, reaps int, uses ...use) *places {
-	p := &places{placesConfig: &placesConfig{maxKeys: maxKeys, m: &admission.Machine{}, w: &admissiontest.Watch{}, d: &admission.Directory{}},
-		uses: uses, crashes: crashes, reaps: reaps, reaped: map[string]int{}}
+func newPlaces(maxKeys, crashes, falseDeaths int, uses ...keyUse) *places {
+	c := &placesConfig{maxKeys: maxKeys, m: &admission.Machine{}, w: &admissiontest.Watch{}, d: &admission.Directory{}}
+	p := &places{placesConfig: c, uses: uses, crashes: crashes, falseDeaths: falseDeaths, reaped: map[string]int{}}
 	for _, u := range uses {
 		for len(p.workers) <= u.worker {
 			p.claims++
-			p.workers = append(p.workers, tenantOfSlots{Worker: admission.Worker{Seat: uint16(len(p.workers)), Epoch: p.claims << 32},
-				known: map[string]admission.Place{}, dirty: map[string]bool{}})
+			w := admission.Worker{Seat: uint16(len(p.workers)), Epoch: p.claims << 32}
+			p.workers = append(p.workers, placesWorker{Worker: w, known: map[string]admission.Place{}, dirty: map[string]bool{}})
 		}
 	}
 	return p
 }
 
 func placesScopes() []scope {
-	use := func(worker int, key string) use { return use{worker: worker, key: key} }
 	return []scope{
 		{name: "1 slot, 2 keys, 2 workers", states: 3415, start: func() system { return newPlaces(1, 0, 0, use(0, "a"), use(0, "b"), use(1, "a"), use(1, "b")) }},
 		{name: "1 slot, 2 keys, 3 workers", states: 84735, start: func() system { return newPlaces(1, 0, 0, use(0, "a"), use(1, "b"), use(2, "a")) }},
@@ -120,9 +119,9 @@ func TestExploreRandomPlaces(t *testing.T) {
 		walks = 20_000
 	}
 	exploreRandomly(t, "2 slots, 3 keys, 3 workers, all faults", func() system {
-		var uses []use
+		var uses []keyUse
 		for i := range 9 {
-			uses = append(uses, use{worker: i / 3, key: keyNames[i*2%3]})
+			uses = append(uses, use(i/3, keyNames[i*2%3]))
 		}
 		return newPlaces(2, 1, 1, uses...)
 	}, *exploreSeed, walks)

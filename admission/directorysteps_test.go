@@ -8,7 +8,7 @@ import (
 )
 
 func (p *places) quiet() bool {
-	return !slices.ContainsFunc(p.workers, func(w tenantOfSlots) bool { return w.job != nil })
+	return !slices.ContainsFunc(p.workers, func(w placesWorker) bool { return w.job != nil })
 }
 
 func (p *places) actions(acts []action) []action {
@@ -24,11 +24,11 @@ func (p *places) actions(acts []action) []action {
 		if p.crashes > 0 {
 			acts = append(acts, action{actHalt, who, 0})
 		}
-		if p.reaps > 0 {
+		if p.falseDeaths > 0 {
 			acts = append(acts, action{actReap, who, 0})
 		}
 		if w.job != nil {
-			acts = append(acts, action{actGoOn, who, 0})
+			acts = append(acts, action{actCall, who, 0})
 			continue
 		}
 		for u := range p.uses {
@@ -75,8 +75,8 @@ func (p *places) do(a action) error {
 	case actRepair:
 		delete(w.dirty, keyNames[a.what])
 		p.begin(w, &job{kind: admission.OpReconcile, key: keyNames[a.what]})
-	case actGoOn:
-		if err := p.goOn(int(a.who)); err != nil {
+	case actCall:
+		if err := p.nextCall(int(a.who)); err != nil {
 			return err
 		}
 	case actHalt:
@@ -95,7 +95,7 @@ func (p *places) do(a action) error {
 	return p.check()
 }
 
-func (p *places) begin(w *tenantOfSlots, j *job) {
+func (p *places) begin(w *placesWorker, j *job) {
 	j.next = callDirGet
 	if place, ok := w.known[j.key]; ok {
 		p.toRecord(j, place)
@@ -107,7 +107,7 @@ func (p *places) toRecord(j *job, place admission.Place) {
 	j.next, j.place = callRecordGet, place
 }
 
-// reap takes a worker's columns out of all records at once; should it live, it counts anew under a new epoch.
+// reap takes a worker's columns out of all records at once. A worker that lives counts anew under a new epoch.
 func (p *places) reap(i int) error {
 	w := &p.workers[i]
 	var living []admission.Worker
@@ -122,8 +122,9 @@ func (p *places) reap(i int) error {
 		if slot >= len(p.slots) || p.slots[slot].b == nil {
 			continue
 		}
-		op := &admission.Op{Kind: admission.OpMaintain, Target: admission.Target{Now: earlyTime, Gen: place.Gen, Name: "tended"}, Live: admissiontest.Alive(living...)}
-		next, e := p.m.Step(p.slots[slot].b, op)
+		target := admission.Target{Now: earlyTime, Gen: place.Gen, Name: "maintained"}
+		op := admission.Maintain(target, false, admissiontest.Alive(living...))
+		next, e := p.m.Step(p.slots[slot].b, &op)
 		if e.Changed {
 			if e.Reaped > 0 && !w.crashed {
 				var r admission.Record
@@ -134,7 +135,7 @@ func (p *places) reap(i int) error {
 		}
 	}
 	if !w.crashed {
-		p.reaps--
+		p.falseDeaths--
 		p.claims++
 		w.Epoch = p.claims << 32
 		for _, u := range p.uses {
@@ -146,12 +147,22 @@ func (p *places) reap(i int) error {
 	return nil
 }
 
+// inflight is how many streams of a key a worker runs.
+func (p *places) inflight(i int, key string) (n uint32) {
+	for _, u := range p.uses {
+		if u.worker == i && u.key == key && u.now == phaseRunning {
+			n++
+		}
+	}
+	return n
+}
+
 func (p *places) involved(i int, key string) bool {
-	return slices.ContainsFunc(p.uses, func(u use) bool { return u.worker == i && u.key == key && u.now == phaseRunning })
+	return p.inflight(i, key) > 0
 }
 
 // goOn makes the next host call.
-func (p *places) goOn(i int) error {
+func (p *places) nextCall(i int) error {
 	w := &p.workers[i]
 	j := w.job
 	switch j.next {
@@ -173,7 +184,7 @@ func (p *places) goOn(i int) error {
 			return nil
 		}
 		p.dir = cell{j.changed, p.dir.version + 1}
-		p.settle(w, j)
+		p.takePlace(w, j)
 	case callRecordGet:
 		j.dir, j.victim, j.tries, j.listed, j.refused = cell{}, admission.Place{}, 0, false, nil
 		j.record = *p.grow(j.place.Slot)
@@ -191,8 +202,8 @@ func (p *places) grow(slot int) *cell {
 	return &p.slots[slot]
 }
 
-// locate is the filter's, up to its next host call.
-func (p *places) locate(i int, w *tenantOfSlots, j *job) {
+// locate is what the filter does to find a key's place, up to its next host call.
+func (p *places) locate(i int, w *placesWorker, j *job) {
 	p.d.Decode(j.dir.b)
 	place, found := p.d.Lookup(j.key)
 	if found && (j.refused == nil || place != *j.refused || p.mutated == mutantNoSecondLook) {
@@ -212,8 +223,9 @@ func (p *places) locate(i int, w *tenantOfSlots, j *job) {
 	}
 }
 
-// tryNext looks at the next slot for an idle record; the request shares the other key if there is none.
-func (p *places) tryNext(w *tenantOfSlots, j *job) {
+// tryNext looks at the next slot for an idle record. If there is none, the request shares the other key, and so leaves this
+// world.
+func (p *places) tryNext(w *placesWorker, j *job) {
 	p.d.Decode(j.dir.b)
 	if j.tries == p.d.Len() {
 		p.uses[j.use].now = phaseDone
@@ -229,7 +241,8 @@ func (p *places) tryNext(w *tenantOfSlots, j *job) {
 }
 
 func (p *places) retireOp(j *job) *admission.Op {
-	return &admission.Op{Kind: admission.OpRetire, Target: admission.Target{Now: earlyTime, Gen: j.victim.Gen}}
+	op := admission.Retire(earlyTime, j.victim.Gen)
+	return &op
 }
 
 // retired is what a job makes of the record that it retires.
@@ -248,7 +261,7 @@ func (p *places) retired(j *job) []byte {
 	return slices.Clone(next)
 }
 
-func (p *places) retire(i int, w *tenantOfSlots, j *job) {
+func (p *places) retire(i int, w *placesWorker, j *job) {
 	j.record = *p.grow(j.victim.Slot)
 	_, e := p.m.Step(j.record.b, p.retireOp(j))
 	verdict, changed := e.Verdict, e.Changed
@@ -272,7 +285,7 @@ func (p *places) retire(i int, w *tenantOfSlots, j *job) {
 }
 
 // assign gives the slot to the job's key, in the directory that was read before the record was retired.
-func (p *places) assign(w *tenantOfSlots, j *job) {
+func (p *places) assign(w *placesWorker, j *job) {
 	if p.mutated == mutantStaleDirectory {
 		j.dir = p.dir
 	}
@@ -292,39 +305,39 @@ func (p *places) assign(w *tenantOfSlots, j *job) {
 	}
 }
 
-func (p *places) settle(w *tenantOfSlots, j *job) {
+func (p *places) takePlace(w *placesWorker, j *job) {
 	p.d.Decode(j.changed)
 	place, _ := p.d.Lookup(j.key)
 	w.known[j.key], j.changed = place, nil
 	p.toRecord(j, place)
 }
 
-// act carries the job's operation out on the record that was read.
-func (p *places) act(i int, w *tenantOfSlots, j *job) error {
-	slot, gen := j.place.Slot, j.place.Gen
-	op := &admission.Op{Kind: j.kind, Target: admission.Target{Now: earlyTime, Gen: gen, Name: j.key, Me: w.Worker, Limit: 1, Expect: p.involved(i, j.key)}, Seq: uint32(j.use + 1), Weight: 1}
+// op makes a job's operation.
+func (p *places) op(i int, w *placesWorker, j *job) admission.Op {
+	seq := uint32(j.use + 1)
+	target := admission.Target{Now: earlyTime, Gen: j.place.Gen, Name: j.key, Me: w.Worker, Limit: 1, Expect: p.involved(i, j.key)}
 	switch j.kind {
-	case admission.OpAcquire:
-		op.Assert = true
 	case admission.OpRelease:
-		op.Expect = true
+		target.Expect = true
+		return admission.Release(target, 0, seq, admission.Finish{})
 	case admission.OpReconcile:
-		n := uint32(0)
-		for _, u := range p.uses {
-			if u.worker == i && u.key == j.key && u.now == phaseRunning {
-				n++
-			}
-		}
-		op.Inflight = []admission.TenantInflight{{Weight: 1, Inflight: n}}
+		inflight := []admission.TenantInflight{{Weight: 1, Inflight: p.inflight(i, j.key)}}
+		return admission.Reconcile(target, admission.Truth{Inflight: inflight})
 	}
-	next, e := p.m.Step(j.record.b, op)
+	return admission.Acquire(target, admission.Request{Seq: seq, Weight: 1})
+}
+
+// act carries the job's operation out on the record that was read.
+func (p *places) act(i int, w *placesWorker, j *job) error {
+	op := p.op(i, w, j)
+	next, e := p.m.Step(j.record.b, &op)
 	*p.w = admissiontest.Watch{}
 	if p.mutated == 0 {
-		if err := p.w.Step(j.record.b, op, next, e); err != nil {
+		if err := p.w.Step(j.record.b, &op, next, e); err != nil {
 			return err
 		}
 	}
-	c := &p.slots[slot]
+	c := &p.slots[j.place.Slot]
 	switch {
 	case e.Verdict == admission.VerdictStale:
 		refused := w.known[j.key]

@@ -9,21 +9,22 @@ import (
 	"github.com/headgate/headgate/admission/admissiontest"
 )
 
-// places is a small world around a directory: workers that use keys of which there are more than slots, one host call at
-// a time, as filter/place.go does. Each key has a limit of 1, so two streams of one key at once mean that two records
-// were in use for it.
+// places is a small world around a directory. Its workers use more keys than there are slots, one host call at a time, as
+// filter/records/place.go does. Each key has a limit of 1, so two streams of one key at once mean that two records were in
+// use for it.
 type places struct {
 	*placesConfig
-	dir     cell
-	slots   []cell
-	workers []tenantOfSlots
-	uses    []use
-	crashes int
-	reaps   int
-	claims  uint64
-	reaped  map[string]int // permits taken from living workers, by key
+	dir         cell
+	slots       []cell
+	workers     []placesWorker
+	uses        []keyUse
+	crashes     int
+	falseDeaths int // how often a living worker may still be declared dead
+	claims      uint64
+	reaped      map[string]int // permits taken from living workers, by key
 }
 
+// A placesConfig is what doesn't change.
 type placesConfig struct {
 	maxKeys int
 	mutated placesMutant
@@ -32,15 +33,16 @@ type placesConfig struct {
 	d       *admission.Directory
 }
 
+// A placesMutant is a fault in what the workers do.
 type placesMutant uint8
 
 const (
 	mutantRetireBusy      placesMutant = iota + 1 // a record is retired although it is in use
 	mutantNoGenerations                           // a slot's next key has it under the same generation
 	mutantNoRetire                                // a slot changes hands without its record being retired
-	mutantBlindDirectory                          // the directory is set without compare
+	mutantBlindDirectory                          // a set of the directory doesn't compare versions
 	mutantNoSecondLook                            // a key goes on with a place that was found stale
-	mutantStaleDirectory                          // the directory is read again behind the retired record
+	mutantStaleDirectory                          // the directory is read again after the record was retired
 	mutantRetireForgetful                         // retiring leaves no trace
 )
 
@@ -50,15 +52,15 @@ type cell struct {
 	version uint32
 }
 
-// A use is one stream of one key.
-type use struct {
+// A keyUse is one stream of one key.
+type keyUse struct {
 	worker int
 	key    string
 	now    phase
 }
 
-// A tenantOfSlots is a worker.
-type tenantOfSlots struct {
+// A placesWorker is what the filter knows in one VM.
+type placesWorker struct {
 	admission.Worker
 	crashed bool
 	known   map[string]admission.Place
@@ -71,7 +73,7 @@ type job struct {
 	kind    admission.OpKind
 	use     int
 	key     string
-	then    *job // what a sync in the middle goes back to
+	then    *job // what goes on after a reconcile in the middle of it
 	next    placeCall
 	refused *admission.Place
 	dir     cell // as it was read
@@ -97,13 +99,13 @@ const (
 const (
 	actUse uint8 = iota
 	actEnd
-	actGoOn
+	actCall
 	actHalt
 	actReap
 	actRepair
 )
 
-var placeActs = [...]string{"use", "end", "go on", "crash", "reap", "repair"}
+var placeActs = [...]string{"use", "end", "call", "crash", "reap", "repair"}
 
 var placeCalls = [...]string{"get directory", "get to retire", "set retired", "set directory", "get record", "set record"}
 
@@ -121,7 +123,7 @@ func (p *places) String() string {
 	for i, c := range p.slots {
 		var r admission.Record
 		if r.Decode(c.b) == nil {
-			s += fmt.Sprintf("; record %d %s/%d retired %v used %d", i, r.Name, r.Gen, r.Retired, r.Inflight())
+			s += fmt.Sprintf("; record %d %s/%d retired %v inflight %d", i, r.Name, r.Gen, r.Retired, r.Inflight())
 		}
 	}
 	for _, u := range p.uses {
@@ -185,7 +187,7 @@ func (p *places) key(b []byte) []byte {
 			b = append(append(b, s.b[:16]...), s.b[20:]...)
 		}
 	}
-	b = put(b, uint64(p.crashes), uint64(p.reaps), p.claims)
+	b = put(b, uint64(p.crashes), uint64(p.falseDeaths), p.claims)
 	for _, u := range p.uses {
 		b = put(b, uint64(u.now))
 	}
@@ -263,5 +265,8 @@ func (p *places) generations() []uint32 {
 	slices.Sort(gens)
 	return slices.Compact(gens)
 }
+
+// use is a stream that is still to come.
+func use(worker int, key string) keyUse { return keyUse{worker: worker, key: key} }
 
 var keyNames = []string{"a", "b", "c"}

@@ -30,17 +30,18 @@ func (p *pool) actions(acts []action) []action {
 			acts = append(acts, action{actLose, 0, uint8(i)})
 		}
 	}
-	if !p.late && slices.ContainsFunc(p.requests, func(r request) bool { return r.short && !r.missed && r.now == phaseWaiting }) {
+	shortWait := func(r request) bool { return r.short && !r.missed && r.now == phaseWaiting }
+	if !p.late && slices.ContainsFunc(p.requests, shortWait) {
 		acts = append(acts, action{kind: actLate})
 	}
 	return acts
 }
 
-// owner is the living worker that a slot's queue belongs to, or -1.
-func (p *pool) owner(slot uint16) int {
+// owner is the living worker that a seat's queue belongs to, or -1.
+func (p *pool) owner(seat uint16) int {
 	at := -1
 	for i := range p.workers {
-		if w := &p.workers[i]; w.born && !w.crashed && w.Seat == slot && (at < 0 || w.Epoch > p.workers[at].Epoch) {
+		if w := &p.workers[i]; w.born && !w.crashed && w.Seat == seat && (at < 0 || w.Epoch > p.workers[at].Epoch) {
 			at = i
 		}
 	}
@@ -79,6 +80,12 @@ func (p *pool) workerActions(acts []action, i int) []action {
 	case len(w.tell) > 0:
 		return append(acts, action{actSend, who, 0})
 	}
+	return p.tickActions(p.requestActions(acts, i), i)
+}
+
+// requestActions are those of a worker's requests.
+func (p *pool) requestActions(acts []action, i int) []action {
+	who := uint8(i)
 	for r := range p.requests {
 		if p.requests[r].worker != i {
 			continue
@@ -94,14 +101,20 @@ func (p *pool) workerActions(acts []action, i int) []action {
 			acts = append(acts, action{actFinish, who, what})
 		}
 	}
+	return acts
+}
+
+// tickActions are those of a worker's tick.
+func (p *pool) tickActions(acts []action, i int) []action {
+	who := uint8(i)
 	if p.mustBeat(i) {
 		acts = append(acts, action{actBeat, who, 0})
 	}
-	if p.wantsTend(i) {
-		acts = append(acts, action{actTend, who, 0})
+	if p.wantsMaintain(i) {
+		acts = append(acts, action{actMaintain, who, 0})
 	}
-	if p.wantsSync(i) {
-		acts = append(acts, action{actSync, who, 0})
+	if p.wantsReconcile(i) {
+		acts = append(acts, action{actReconcile, who, 0})
 	}
 	if p.wantsExpire(i) {
 		acts = append(acts, action{actExpire, who, 0})
@@ -112,7 +125,7 @@ func (p *pool) workerActions(acts []action, i int) []action {
 	return acts
 }
 
-// seated says whether a worker has its seat: nobody later has its slot.
+// seated says whether a worker has its seat: no later one has it.
 func (p *pool) seated(w admission.Worker) bool {
 	for i := range p.workers {
 		if o := &p.workers[i]; o.born && o.Seat == w.Seat && o.Epoch > w.Epoch {
@@ -127,24 +140,27 @@ func (p *pool) mustBeat(i int) bool {
 	return slices.Contains(p.dead, w.Worker) || !p.seated(w.Worker)
 }
 
-// wantsTend: somebody has died. The filter looks after all records when it sees a death that is new to it, and once in a
-// lease while somebody is dead.
-func (p *pool) wantsTend(i int) bool {
+// wantsMaintain says whether a worker has died, so that the record is to be maintained. The filter maintains all records when
+// it sees a death that is new to it, and once in a lease while a worker is dead.
+func (p *pool) wantsMaintain(i int) bool {
 	w := &p.workers[i]
 	switch p.mutated {
 	case mutantNoReaper:
 		return false
 	case mutantSweepOnce:
-		return slices.ContainsFunc(p.dead, func(d admission.Worker) bool { return d != w.Worker && !slices.Contains(w.swept, d) })
+		return slices.ContainsFunc(p.dead, func(d admission.Worker) bool {
+			return d != w.Worker && !slices.Contains(w.swept, d)
+		})
 	}
 	if len(p.dead) == 0 && !p.reuse {
 		return false
 	}
 	var r admission.Record
-	return r.Decode(p.record) == nil && slices.ContainsFunc(r.Columns, func(c admission.Column) bool { return c.Worker != w.Worker && !p.table().Alive(c.Worker) })
+	dead := func(c admission.Column) bool { return c.Worker != w.Worker && !p.table().Alive(c.Worker) }
+	return r.Decode(p.record) == nil && slices.ContainsFunc(r.Columns, dead)
 }
 
-func (p *pool) wantsSync(i int) bool {
+func (p *pool) wantsReconcile(i int) bool {
 	w := &p.workers[i]
 	if p.mustBeat(i) {
 		return false // a tick begins with that
@@ -157,7 +173,8 @@ func (p *pool) waits(i int) bool {
 }
 
 func (p *pool) wantsExpire(i int) bool {
-	return p.mutated != mutantNoExpire && !p.mustBeat(i) && slices.ContainsFunc(p.requests, func(r request) bool { return r.worker == i && p.over(r) })
+	over := func(r request) bool { return r.worker == i && p.over(r) }
+	return p.mutated != mutantNoExpire && !p.mustBeat(i) && slices.ContainsFunc(p.requests, over)
 }
 
 // over says whether a request has waited for all its budget.
@@ -172,7 +189,7 @@ func (p *pool) involved(i int) bool {
 
 func (p *pool) do(a action) error {
 	i := int(a.who)
-	var w *shell
+	var w *poolWorker
 	if i < len(p.workers) {
 		w = &p.workers[i]
 	}
@@ -198,12 +215,12 @@ func (p *pool) do(a action) error {
 	case actLose:
 		p.losses--
 		p.messages = slices.Delete(p.messages, int(a.what), int(a.what)+1)
-	case actSync:
+	case actReconcile:
 		w.dirty = false
 		p.call(i, admission.OpReconcile, 0)
 	case actExpire:
 		p.call(i, admission.OpExpire, 0)
-	case actTend:
+	case actMaintain:
 		w.swept = slices.Clone(p.dead)
 		p.call(i, admission.OpMaintain, 0)
 	case actBeat:
@@ -240,17 +257,17 @@ func (p *pool) finish(i, r int) error {
 	return p.check()
 }
 
-// beat is a worker's beat that is refused: it comes back as a new incarnation, in its own seat if that still is its own,
+// beat is a worker's beat that is refused. The worker comes back as a new incarnation, in its own seat if no other has that,
 // and counts anew what it has.
 func (p *pool) beat(i int) {
 	w := &p.workers[i]
-	mine := p.seated(w.Worker)
+	seated := p.seated(w.Worker)
 	p.dead = slices.DeleteFunc(p.dead, func(d admission.Worker) bool { return d == w.Worker })
-	if p.mutated == mutantQuietRevival && mine {
+	if p.mutated == mutantQuietRevival && seated {
 		return
 	}
 	w.Epoch = p.claim(i)
-	if !mine {
+	if !seated {
 		w.Seat = uint16(len(p.workers) + i)
 	}
 	w.dirty = w.dirty || p.involved(i) && p.mutated != mutantNoReassert

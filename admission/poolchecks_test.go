@@ -8,8 +8,8 @@ import (
 	"github.com/headgate/headgate/admission"
 )
 
-// check is what must hold at any time: no more streams run than the limit allows, but for those of workers that were
-// declared dead by mistake.
+// check is what must hold at any time: no more streams run than the limit allows. Those of workers that were declared dead by
+// mistake may come on top.
 func (p *pool) check() error {
 	run := 0
 	for _, r := range p.requests {
@@ -23,15 +23,15 @@ func (p *pool) check() error {
 	return nil
 }
 
-// settled lets everybody act until nothing changes, checks that the record is the truth and that nobody waits in vain,
-// and then ends all streams and checks that nothing is left.
-func (p *pool) settled() error {
+// checkAtRest lets all workers act until nothing changes. Then the record must say the truth, and no ticket may wait while a
+// permit is free. Then it ends all streams, and nothing may be left.
+func (p *pool) checkAtRest() error {
 	s := p.clone().(*pool)
 	s.crashes, s.losses, s.falseDeaths, s.exhaustions, s.raises = 0, 0, 0, 0, 0
-	if err := s.settle(); err != nil {
+	if err := s.comeToRest(); err != nil {
 		return err
 	}
-	if err := s.truthful(); err != nil {
+	if err := s.checkTruth(); err != nil {
 		return err
 	}
 	for range 2 * len(s.requests) {
@@ -40,17 +40,17 @@ func (p *pool) settled() error {
 				if err := s.finish(q.worker, r); err != nil {
 					return err
 				}
-				if err := s.settle(); err != nil {
+				if err := s.comeToRest(); err != nil {
 					return err
 				}
 			}
 		}
 	}
-	return s.drained()
+	return s.checkDrained()
 }
 
-// settle runs ticks and deliveries until nothing is left to do.
-func (p *pool) settle() error {
+// comeToRest runs ticks and deliveries until nothing is left to do.
+func (p *pool) comeToRest() error {
 	for range 100 {
 		moved, err := p.round()
 		if err != nil {
@@ -60,9 +60,10 @@ func (p *pool) settle() error {
 			return nil
 		}
 	}
-	return errors.New("never settles")
+	return errors.New("never comes to rest")
 }
 
+// round lets the dead be declared dead, and then each worker do what it has to do.
 func (p *pool) round() (moved bool, err error) {
 	before := p.key(nil)
 	for i := range p.workers {
@@ -71,42 +72,51 @@ func (p *pool) round() (moved bool, err error) {
 			p.declare(i)
 		}
 	}
-	for _, kind := range []uint8{actStep, actSend, actDeliver, actBeat, actTend, actSync, actExpire} {
-		for tries := range 100 {
-			acts := p.actions(nil)
-			at := slices.IndexFunc(acts, func(a action) bool { return a.kind == kind })
-			if kind >= actSync && kind <= actExpire {
-				at = slices.IndexFunc(acts, func(a action) bool { return a.kind == kind && int(a.who) == tries })
-				if tries >= len(p.workers) {
-					break
-				}
-				if at < 0 {
-					continue
-				}
-			}
-			if at < 0 {
-				break
-			}
-			if err := p.do(acts[at]); err != nil {
+	for _, kind := range []uint8{actStep, actSend, actDeliver, actBeat, actMaintain} {
+		most := 100
+		if kind == actMaintain {
+			most = len(p.workers) + 2 // with a mutant it may never be done
+		}
+		for range most {
+			if found, err := p.doFirst(func(a action) bool { return a.kind == kind }); err != nil {
 				return false, err
-			}
-			for !p.quiet() {
-				acts = p.actions(nil)
-				at = slices.IndexFunc(acts, func(a action) bool { return a.kind == actStep || a.kind == actSend })
-				if err := p.do(acts[at]); err != nil {
-					return false, err
-				}
-			}
-			if kind == actTend && tries > len(p.workers) {
+			} else if !found {
 				break
+			}
+		}
+	}
+	for _, kind := range []uint8{actReconcile, actExpire} {
+		for i := range p.workers {
+			if _, err := p.doFirst(func(a action) bool { return a.kind == kind && int(a.who) == i }); err != nil {
+				return false, err
 			}
 		}
 	}
 	return string(before) != string(p.key(nil)), nil
 }
 
-// truthful checks that the record says what is true (I3, I8), and that no permit is free while somebody waits (I4).
-func (p *pool) truthful() error {
+// doFirst does the first action that fits, and all that it begins; false: there is none.
+func (p *pool) doFirst(fits func(action) bool) (found bool, err error) {
+	acts := p.actions(nil)
+	at := slices.IndexFunc(acts, fits)
+	if at < 0 {
+		return false, nil
+	}
+	if err := p.do(acts[at]); err != nil {
+		return true, err
+	}
+	for !p.quiet() {
+		acts = p.actions(nil)
+		at = slices.IndexFunc(acts, func(a action) bool { return a.kind == actStep || a.kind == actSend })
+		if err := p.do(acts[at]); err != nil {
+			return true, err
+		}
+	}
+	return true, nil
+}
+
+// checkTruth checks that the record says what is true (I3, I8), and that no permit is free while somebody waits (I4).
+func (p *pool) checkTruth() error {
 	var r admission.Record
 	if p.record != nil {
 		if err := r.Decode(p.record); err != nil {
@@ -139,15 +149,16 @@ func (p *pool) truthful() error {
 		r.Columns = slices.DeleteFunc(r.Columns, func(c admission.Column) bool { return c.Seat == w.Seat })
 	}
 	if !alive {
-		return nil // nobody is there to look after anything; the next worker will
+		return nil // no worker is there to maintain anything; the next one will
 	}
 	if len(r.Columns) > 0 {
 		return fmt.Errorf("I8: columns of the dead: %+v", r.Columns)
 	}
-	return p.waitsInVain()
+	return p.checkWaiters()
 }
 
-func (p *pool) waitsInVain() error {
+// checkWaiters checks that no ticket waits longer than its budget (I7), or while a permit is free (I4).
+func (p *pool) checkWaiters() error {
 	var r admission.Record
 	if r.Decode(p.record) != nil {
 		return nil
@@ -156,14 +167,15 @@ func (p *pool) waitsInVain() error {
 		if t := r.Queue.At(i); t.Deadline <= p.time() {
 			return fmt.Errorf("I7: %+v waits at %d", t, p.time())
 		} else if r.Inflight() < int(r.Limit) {
-			return fmt.Errorf("I4: %+v waits, and %d of %d permits are used", t, r.Inflight(), r.Limit)
+			return fmt.Errorf("I4: %+v waits, and %d of %d permits are inflight", t, r.Inflight(), r.Limit)
 		}
 	}
 	return nil
 }
 
-func (p *pool) drained() error {
-	alive := slices.ContainsFunc(p.workers, func(w shell) bool { return w.born && !w.crashed })
+// checkDrained checks that all requests came to an end, and that nothing is left in the record (I3).
+func (p *pool) checkDrained() error {
+	alive := slices.ContainsFunc(p.workers, func(w poolWorker) bool { return w.born && !w.crashed })
 	for i, q := range p.requests {
 		if q.now != phaseAhead && q.now != phaseDone && q.now != phaseCut && (q.now != phaseWaiting || p.limit > 0) {
 			return fmt.Errorf("request %d is in phase %d for good", i, q.now)

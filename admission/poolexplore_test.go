@@ -8,13 +8,14 @@ import (
 	"github.com/headgate/headgate/admission/admissiontest"
 )
 
-// newPool makes a world of workers and requests; each request is worker, tenant, and 's' for a short budget.
+// newPool makes a world of requests, and of as many workers as they name.
 func newPool(limit, queue int, f faults, requests ...request) *pool {
-	p := &pool{poolConfig: &poolConfig{first: limit, queue: queue, m: &admission.Machine{}, w: &admissiontest.Watch{}}, limit: limit, faults: f, requests: requests}
+	c := &poolConfig{first: limit, queue: queue, m: &admission.Machine{}, w: &admissiontest.Watch{}}
+	p := &pool{poolConfig: c, limit: limit, faults: f, requests: requests}
 	for _, r := range requests {
 		for len(p.workers) <= r.worker {
 			i := len(p.workers)
-			p.workers = append(p.workers, shell{Worker: admission.Worker{Seat: uint16(i), Epoch: p.claim(i)}, born: true})
+			p.workers = append(p.workers, poolWorker{Worker: admission.Worker{Seat: uint16(i), Epoch: p.claim(i)}, born: true})
 		}
 	}
 	return p
@@ -25,18 +26,21 @@ func (p *pool) with(f func(*pool)) *pool {
 	return p
 }
 
+// short gives a request the short budget.
+func short(r request) request { r.short = true; return r }
+
+// reuseSeat lets the last worker take the first one's seat once that is declared dead.
+func reuseSeat(p *pool) {
+	p.reuse = true
+	last := &p.workers[len(p.workers)-1]
+	last.born, last.Seat = false, p.workers[0].Seat
+}
+
 func poolScopes() []scope {
 	a, b, c := request{worker: 0, tenant: 1}, request{worker: 1, tenant: 2}, request{worker: 2, tenant: 3}
-	short := func(r request) request { r.short = true; return r }
 	fair := func(p *pool) { p.fair = true }
 	raise := func(to int) func(*pool) {
 		return func(p *pool) { p.raise, p.raises = to, 1 }
-	}
-	// reuse lets the last worker take the first one's seat once that is declared dead.
-	reuse := func(p *pool) {
-		p.reuse = true
-		last := &p.workers[len(p.workers)-1]
-		last.born, last.Seat = false, p.workers[0].Seat
 	}
 	return []scope{
 		{name: "limit 1, 2 workers, 4 tickets", states: 30611, start: func() system { return newPool(1, 4, faults{}, a, b, a, b) }},
@@ -66,16 +70,16 @@ func poolScopes() []scope {
 		{name: "limit 2 lowered to 0, 4 tickets", start: func() system { return newPool(2, 4, faults{}, a, b, a, b).with(raise(0)) }, big: true},
 		{name: "fair, queue 2", states: 75105, start: func() system { return newPool(1, 2, faults{crashes: 1}, a, b, a, b).with(fair) }},
 		{name: "fair, 3 workers, limit 1", states: 6576, start: func() system { return newPool(1, 4, faults{losses: 1}, a, b, c).with(fair) }},
-		{name: "a seat reused", states: 4469, start: func() system { return newPool(1, 4, faults{crashes: 1}, a, b, c).with(reuse) }},
-		{name: "a seat reused, its owner lives", start: func() system { return newPool(1, 4, faults{falseDeaths: 1}, a, b, c).with(reuse) }, big: true},
-		{name: "a seat reused, its owner lives, 2 workers", states: 27559, start: func() system { return newPool(1, 4, faults{falseDeaths: 1}, a, a, b).with(reuse) }},
-		{name: "a seat reused, its owner lives, crash", start: func() system { return newPool(1, 4, faults{falseDeaths: 1, crashes: 1}, a, a, b, c).with(reuse) }, big: true},
+		{name: "a seat reused", states: 4469, start: func() system { return newPool(1, 4, faults{crashes: 1}, a, b, c).with(reuseSeat) }},
+		{name: "a seat reused, its owner lives", start: func() system { return newPool(1, 4, faults{falseDeaths: 1}, a, b, c).with(reuseSeat) }, big: true},
+		{name: "a seat reused, its owner lives, 2 workers", states: 27559, start: func() system { return newPool(1, 4, faults{falseDeaths: 1}, a, a, b).with(reuseSeat) }},
+		{name: "a seat reused, its owner lives, crash", start: func() system { return newPool(1, 4, faults{falseDeaths: 1, crashes: 1}, a, a, b, c).with(reuseSeat) }, big: true},
 	}
 }
 
 func TestExplorePool(t *testing.T) { exploreScopes(t, poolScopes()) }
 
-// TestExploreRandomPool walks at random through worlds too big for all of it.
+// TestExploreRandomPool walks at random through a world that is too big to see all of it.
 func TestExploreRandomPool(t *testing.T) {
 	var requests []request
 	for i := range 8 {
@@ -85,9 +89,8 @@ func TestExploreRandomPool(t *testing.T) {
 	if *exploreBig {
 		walks = 20_000
 	}
+	f := faults{crashes: 1, losses: 2, falseDeaths: 2, exhaustions: 2, raises: 1}
 	exploreRandomly(t, "3 workers, 8 tickets, all faults", func() system {
-		return newPool(2, 6, faults{crashes: 1, losses: 2, falseDeaths: 2, exhaustions: 2, raises: 1}, slices.Clone(requests)...).with(func(p *pool) {
-			p.raise, p.fair = 3, true
-		})
+		return newPool(2, 6, f, slices.Clone(requests)...).with(func(p *pool) { p.raise, p.fair = 3, true })
 	}, *exploreSeed, walks)
 }

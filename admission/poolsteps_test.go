@@ -26,36 +26,49 @@ func (p *pool) living() (living []admission.Worker) {
 }
 
 // op makes the operation of a frame, from what the worker knows now.
-func (p *pool) op(i int, f *frame) *admission.Op {
-	w, r := &p.workers[i], &p.requests[f.request]
-	op := &admission.Op{Kind: f.kind, Target: admission.Target{Now: timeWhen(f.late), Me: w.Worker, Expect: p.involved(i), Limit: f.limit}, Queue: p.queue, Fair: p.fair, Tenant: r.tenant, Weight: 1, Seq: uint32(f.request + 1)}
+func (p *pool) op(i int, f *frame) admission.Op {
+	r, seq := &p.requests[f.request], uint32(f.request+1)
+	target := admission.Target{Now: timeWhen(f.late), Me: p.workers[i].Worker, Expect: p.involved(i), Limit: f.limit}
+	expecting := target
+	expecting.Expect = true
 	switch f.kind {
 	case admission.OpAcquire:
-		if op.Assert, op.Budget = true, longBudget; r.short {
-			op.Budget = shortBudget
+		budget := longBudget
+		if r.short {
+			budget = shortBudget
 		}
-	case admission.OpRelease, admission.OpCancel:
-		op.Expect = true
+		return admission.Acquire(target, admission.Request{Tenant: r.tenant, Weight: 1, Seq: seq, Queue: p.queue, Fair: p.fair, Budget: budget})
+	case admission.OpRelease:
+		return admission.Release(expecting, r.tenant, seq, admission.Finish{})
+	case admission.OpCancel:
+		return admission.Cancel(expecting, r.tenant, seq)
 	case admission.OpReconcile:
-		for k, q := range p.requests {
-			if q.worker != i || q.now != phaseRunning && q.now != phaseWaiting {
-				continue
-			}
-			share := slices.IndexFunc(op.Inflight, func(s admission.TenantInflight) bool { return s.Tenant == q.tenant })
-			if share < 0 {
-				share = len(op.Inflight)
-				op.Inflight = append(op.Inflight, admission.TenantInflight{Tenant: q.tenant, Weight: 1})
-			}
-			if q.now == phaseRunning {
-				op.Inflight[share].Inflight++
-				continue
-			}
-			op.Waiting = append(op.Waiting, admission.Ticket{Tenant: uint16(share), Seq: uint32(k + 1), Deadline: p.deadline(k)})
-		}
+		return admission.Reconcile(target, p.truth(i))
 	case admission.OpMaintain:
-		op.Expect, op.Assert, op.Live = false, f.request == 1, admissiontest.Alive(f.living...)
+		target.Expect = false
+		return admission.Maintain(target, f.request == 1, admissiontest.Alive(f.living...))
 	}
-	return op
+	return admission.Expire(target)
+}
+
+// truth is what a worker knows of its requests.
+func (p *pool) truth(i int) (truth admission.Truth) {
+	for k, q := range p.requests {
+		if q.worker != i || q.now != phaseRunning && q.now != phaseWaiting {
+			continue
+		}
+		at := slices.IndexFunc(truth.Inflight, func(s admission.TenantInflight) bool { return s.Tenant == q.tenant })
+		if at < 0 {
+			at = len(truth.Inflight)
+			truth.Inflight = append(truth.Inflight, admission.TenantInflight{Tenant: q.tenant, Weight: 1})
+		}
+		if q.now == phaseRunning {
+			truth.Inflight[at].Inflight++
+			continue
+		}
+		truth.Waiting = append(truth.Waiting, admission.Ticket{Tenant: uint16(at), Seq: uint32(k + 1), Deadline: p.deadline(k)})
+	}
+	return truth
 }
 
 func (p *pool) deadline(r int) int64 {
@@ -80,13 +93,14 @@ func (p *pool) step(i int) error {
 			f.next = callTable
 		}
 		if p.mutated == mutantTellFirst {
-			_, e := p.m.Step(f.record, p.op(i, f))
+			op := p.op(i, f)
+			_, e := p.m.Step(f.record, &op)
 			w.tell = append(w.tell, e.Grants...)
 		}
 		return p.check()
 	}
 	op := p.op(i, f)
-	next, e, err := p.mutatedStep(f.record, op)
+	next, e, err := p.mutatedStep(f.record, &op)
 	if err != nil {
 		return err
 	}
@@ -96,7 +110,7 @@ func (p *pool) step(i int) error {
 		p.fenced(i, f)
 		return p.check()
 	case f.version != p.version && e.Changed && p.mutated != mutantBlindSet:
-		return p.check() // again
+		return p.check() // the swap is lost: it is tried again
 	case e.Changed:
 		p.record = slices.Clone(next)
 		p.version++
@@ -131,25 +145,11 @@ func (p *pool) countReaped(before []byte) {
 
 // mutatedStep is Machine.Step, watched, with the mutants that change it.
 func (p *pool) mutatedStep(record []byte, op *admission.Op) ([]byte, *admission.Effect, error) {
-	asleep := p.mutated == mutantWakeOnly && (op.Kind == admission.OpRelease || op.Kind == admission.OpCancel)
-	if asleep {
-		var r admission.Record
-		if r.Decode(record) == nil {
-			limit := r.Limit
-			r.Limit = 0
-			next, e := p.m.Step(r.Append(nil), op)
-			if e.Changed && r.Decode(next) == nil {
-				r.Limit = limit
-				if r.Queue.Len() > 0 && r.Inflight() < int(limit) && (op.Kind == admission.OpRelease || e.Verdict == admission.VerdictGranted) {
-					t := r.Queue.At(0)
-					e.Grants = append(e.Grants, admission.Grant{Worker: r.Columns[slices.IndexFunc(r.Columns, func(c admission.Column) bool { return c.Seat == t.Seat })].Worker, Seq: t.Seq})
-				}
-				return r.Append(nil), e, nil
-			}
-			return next, e, nil
-		}
-	}
-	if p.mutated == mutantOldEpochReaps {
+	switch {
+	case p.mutated == mutantWakeOnly && (op.Kind == admission.OpRelease || op.Kind == admission.OpCancel):
+		next, e := p.wakeOnly(record, op)
+		return next, e, nil
+	case p.mutated == mutantOldEpochReaps:
 		record = forgetEpochs(record, op)
 	}
 	next, e := p.m.Step(record, op)
@@ -164,7 +164,29 @@ func (p *pool) mutatedStep(record []byte, op *admission.Op) ([]byte, *admission.
 	return next, e, p.w.Step(record, op, next, e)
 }
 
-// forgetEpochs makes all columns of the worker's slot older than it.
+// wakeOnly is a step that frees a permit and grants it to no ticket: it only tells the oldest one to ask again.
+func (p *pool) wakeOnly(record []byte, op *admission.Op) ([]byte, *admission.Effect) {
+	var r admission.Record
+	if r.Decode(record) != nil {
+		return p.m.Step(record, op)
+	}
+	limit := r.Limit
+	r.Limit = 0
+	next, e := p.m.Step(r.Append(nil), op)
+	if !e.Changed || r.Decode(next) != nil {
+		return next, e
+	}
+	r.Limit = limit
+	freed := op.Kind == admission.OpRelease || e.Verdict == admission.VerdictGranted
+	if r.Queue.Len() > 0 && r.Inflight() < int(limit) && freed {
+		t := r.Queue.At(0)
+		column := slices.IndexFunc(r.Columns, func(c admission.Column) bool { return c.Seat == t.Seat })
+		e.Grants = append(e.Grants, admission.Grant{Worker: r.Columns[column].Worker, Seq: t.Seq})
+	}
+	return r.Append(nil), e
+}
+
+// forgetEpochs makes the column of the worker's seat older than the worker.
 func forgetEpochs(record []byte, op *admission.Op) []byte {
 	var r admission.Record
 	if r.Decode(record) != nil {
@@ -178,7 +200,7 @@ func forgetEpochs(record []byte, op *admission.Op) []byte {
 	return r.Append(nil)
 }
 
-// fenced: the worker's column is missing, so it has been declared dead. What it has is counted anew.
+// fenced is an operation whose worker's column is missing: the worker was declared dead. What it has is counted anew.
 func (p *pool) fenced(i int, f *frame) {
 	w := &p.workers[i]
 	if p.mustBeat(i) && p.mutated != mutantOldEpochReaps {

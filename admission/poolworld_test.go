@@ -8,9 +8,12 @@ import (
 	"github.com/headgate/headgate/admission/admissiontest"
 )
 
-// pool is a small world around one record: workers that each do what the filter does, one host call at a time, over a
-// store that has the host's rules. A get reads the record with its version; a set stores if the version is still the
-// same; messages arrive whenever they like. Between any two host calls a worker can crash, and the others go on.
+// pool is a small world around one record. Its workers do what the filter does, one host call at a time, over a store that
+// has the host's rules:
+//
+//   - A get reads the record with its version. A set stores if the version is still the same.
+//   - Messages arrive at any time, in any order.
+//   - Between any two host calls a worker can crash, and the others go on.
 type pool struct {
 	*poolConfig
 	record  []byte
@@ -20,14 +23,14 @@ type pool struct {
 	faults
 	claims   uint64
 	claimed  []int              // by number of claim: the worker
-	dead     []admission.Worker // declared dead in the worker table, their seats still theirs
-	workers  []shell
+	dead     []admission.Worker // declared dead in the worker table; they still have their seats
+	workers  []poolWorker
 	requests []request
 	messages []admission.Grant
 	reaped   int // permits that were taken from living workers by mistake, and so may be granted twice
 }
 
-// poolConfig is what doesn't change.
+// A poolConfig is what doesn't change.
 type poolConfig struct {
 	first   int // the limit at the start
 	queue   int
@@ -39,37 +42,37 @@ type poolConfig struct {
 	w       *admissiontest.Watch
 }
 
-// faults is what may still go wrong.
+// faults are how often each thing may still go wrong.
 type faults struct{ crashes, losses, falseDeaths, exhaustions, raises int }
 
-// A poolMutant is a shell with a fault in it.
+// A poolMutant is a fault in what the workers do.
 type poolMutant uint8
 
 const (
 	mutantNone            poolMutant = iota
 	mutantNoScan                     // ticks don't look for grants whose message was lost
 	mutantCancelForgotten            // cancelling a ticket that has been granted gives nothing back
-	mutantWakeOnly                   // a release wakes the next waiter, which then asks again, rather than handing over
+	mutantWakeOnly                   // a release wakes the next waiter, which then asks again, in place of granting
 	mutantNoReaper                   // dead workers keep what they have
-	mutantNoReassert                 // who was declared dead by mistake doesn't count again
-	mutantBlindSet                   // set without compare
+	mutantNoReassert                 // a worker that was declared dead by mistake doesn't count anew
+	mutantBlindSet                   // set doesn't compare versions
 	mutantEarlyRelease               // the permit is given back when the response begins
-	mutantQuietRevival               // who was declared dead by mistake goes on under its old epoch
-	mutantSweepOnce                  // records are looked after once for each death, and never again
+	mutantQuietRevival               // a worker that was declared dead by mistake goes on under its old epoch
+	mutantSweepOnce                  // records are maintained once for each death, and never again
 	mutantTellFirst                  // grants are told before the record is stored
 	mutantGrantExpired               // a waiter whose budget is over goes on although its ticket was withdrawn
 	mutantTrustMessage               // a message is believed without a look at the record
-	mutantNoExpire                   // nobody ends waits that are over
-	mutantOldEpochReaps              // a worker takes its slot back from a later one
+	mutantNoExpire                   // no worker ends waits that are over
+	mutantOldEpochReaps              // a worker takes its seat back from a later one
 )
 
-// A shell is one worker: what the filter knows in one VM.
-type shell struct {
+// A poolWorker is what the filter knows in one VM.
+type poolWorker struct {
 	admission.Worker
 	born, crashed bool
 	dirty         bool
 	swept         []admission.Worker
-	stack         []frame // the operation under way; a sync in the middle of another lies on top of it
+	stack         []frame // the operation under way; a reconcile in the middle of another lies on top of it
 	tell          []admission.Grant
 }
 
@@ -82,7 +85,7 @@ type frame struct {
 	version uint32
 	late    bool               // the time when the callback began
 	limit   int                // the worker's configuration then
-	living  []admission.Worker // the worker table, read behind the record
+	living  []admission.Worker // the worker table, read after the record
 }
 
 // A call is the next host call of an operation.
@@ -116,27 +119,27 @@ const (
 )
 
 const (
-	actStart   uint8 = iota // who: worker, what: request
-	actFinish               // what: request
-	actCancel               // what: request
-	actStep                 // who: the next host call of the operation under way
-	actGiveUp               // who: too many swaps have failed
-	actSend                 // who: the next message
-	actDeliver              // what: message
-	actLose                 // what: message
-	actSync                 // who
-	actExpire               // who
-	actTend                 // who
-	actBeat                 // who: finds itself declared dead
-	actDeclare              // who is declared dead
-	actCrash                // who
-	actLate                 // the short budgets end
-	actRaise                // who: has a new configuration, and asserts it
-	actBirth                // who: takes a seat
+	actStart     uint8 = iota // who: worker, what: request
+	actFinish                 // what: request
+	actCancel                 // what: request
+	actStep                   // who: the next host call of the operation under way
+	actGiveUp                 // who: too many swaps have failed
+	actSend                   // who: the next message
+	actDeliver                // what: message
+	actLose                   // what: message
+	actReconcile              // who
+	actExpire                 // who
+	actMaintain               // who
+	actBeat                   // who: finds out that it was declared dead
+	actDeclare                // who: is declared dead
+	actCrash                  // who
+	actLate                   // the short budgets end
+	actRaise                  // who: has a new configuration, and asserts it
+	actBirth                  // who: takes a seat
 )
 
-var actNames = [...]string{"start", "finish", "cancel", "step", "give up", "send", "deliver", "lose", "sync", "expire", "tend", "beat",
-	"declare dead", "crash", "late", "raise", "birth"}
+var actNames = [...]string{"start", "finish", "cancel", "step", "give up", "send", "deliver", "lose", "reconcile", "expire", "maintain",
+	"beat", "declare dead", "crash", "late", "raise", "birth"}
 
 func (p *pool) label(a action) string {
 	return fmt.Sprintf("%s worker %d item %d", actNames[a.kind], a.who, a.what)
@@ -172,7 +175,7 @@ func (p *pool) String() string {
 
 var phaseNames = [...]string{"ahead", "asking", "waiting", "running", "streaming", "done", "cut"}
 
-// short and long are the two budgets; the clock has two readings, before and after the short one's end.
+// There are two budgets. The clock has two readings: before the short budget ends, and after it.
 const (
 	earlyTime   = int64(1000 * admission.Millisecond)
 	shortBudget = 10 * admission.Millisecond
@@ -202,19 +205,21 @@ func (p *pool) clone() system {
 
 func (p *pool) key(b []byte) []byte {
 	b = putBytes(b, p.record)
-	b = put(b, bit(p.late), uint64(p.limit), uint64(p.crashes), uint64(p.losses), uint64(p.falseDeaths), uint64(p.exhaustions), uint64(p.raises), p.claims, uint64(p.reaped))
+	b = put(b, bit(p.late), uint64(p.limit), uint64(p.crashes), uint64(p.losses), uint64(p.falseDeaths),
+		uint64(p.exhaustions), uint64(p.raises), p.claims, uint64(p.reaped))
 	for _, d := range p.dead {
 		b = put(b, uint64(d.Seat), d.Epoch)
 	}
 	for i := range p.workers {
 		w := &p.workers[i]
-		b = put(b, uint64(w.Seat), w.Epoch, bit(w.born), bit(w.crashed), bit(w.dirty), uint64(len(w.swept)), uint64(len(w.stack)))
+		b = put(b, uint64(w.Seat), w.Epoch, bit(w.born), bit(w.crashed), bit(w.dirty), uint64(len(w.swept)),
+			uint64(len(w.stack)))
 		for _, f := range w.stack {
 			b = put(b, uint64(f.kind), uint64(f.request), uint64(f.next), bit(f.late), uint64(f.limit))
 			for _, l := range f.living {
 				b = put(b, uint64(l.Seat), l.Epoch)
 			}
-			if f.next != callGet { // what was read matters only while it is still what is stored, or if nobody compares
+			if f.next != callGet { // what was read matters while it is still what is stored, or if a set doesn't compare
 				current := f.version == p.version
 				b = put(b, bit(current))
 				if !current && p.mutated == mutantBlindSet {
