@@ -10,23 +10,31 @@ import (
 // coreDiscipline is the core: fair by tenant, or not.
 type coreDiscipline struct {
 	simScenario
-	fair  bool
-	m     [2]admission.Machine
-	turn  int
-	state []byte
-	grant []int
-	watch *admissiontest.Watch // nil: nobody watches
-	err   error                // the first that it saw
+	fair    bool
+	m       [2]admission.Machine
+	turn    int
+	state   []byte
+	granted []int                // the last ones
+	watch   *admissiontest.Watch // nil: no watch
+	err     error                // the first that it saw
 }
 
-func (c *coreDiscipline) op(kind admission.OpKind, id, tenant int, now float64) *admission.Effect {
-	op := &admission.Op{Kind: kind, Target: admission.Target{Now: int64(now*1e9) + 1, Me: admission.Worker{Epoch: 1}, Limit: c.capacity}, Seq: uint32(id + 1), Assert: true, Queue: c.queue, Fair: c.fair, Budget: admission.Duration(c.wait * 1e9), Weight: 1}
-	if c.fair {
-		op.Tenant, op.Weight = uint64(tenant+1), max(c.tenants[tenant].weight, 1)
+func (c *coreDiscipline) target(now float64) admission.Target {
+	return admission.Target{Now: int64(now*1e9) + 1, Me: admission.Worker{Epoch: 1}, Limit: c.capacity}
+}
+
+// tenant is how the core knows a tenant.
+func (c *coreDiscipline) tenant(i int) (id uint64, weight uint32) {
+	if !c.fair {
+		return 0, 1
 	}
-	next, e := c.m[c.turn].Step(c.state, op)
+	return uint64(i + 1), max(c.tenants[i].weight, 1)
+}
+
+func (c *coreDiscipline) step(op admission.Op) *admission.Effect {
+	next, e := c.m[c.turn].Step(c.state, &op)
 	if c.watch != nil && c.err == nil {
-		c.err = c.watch.Step(c.state, op, next, e)
+		c.err = c.watch.Step(c.state, &op, next, e)
 	}
 	if e.Changed {
 		c.state, c.turn = next, 1-c.turn
@@ -35,28 +43,32 @@ func (c *coreDiscipline) op(kind admission.OpKind, id, tenant int, now float64) 
 }
 
 func (c *coreDiscipline) ask(id, tenant int, now float64) (granted, waiting bool) {
-	v := c.op(admission.OpAcquire, id, tenant, now).Verdict
+	name, weight := c.tenant(tenant)
+	v := c.step(admission.Acquire(c.target(now), admission.Request{Tenant: name, Weight: weight, Seq: uint32(id + 1),
+		Queue: c.queue, Fair: c.fair, Budget: admission.Duration(c.wait * 1e9)})).Verdict
 	return v == admission.VerdictGranted, v == admission.VerdictWaiting
 }
 
 func (c *coreDiscipline) done(id, tenant int, now float64) []int {
-	c.grant = c.grant[:0]
-	for _, g := range c.op(admission.OpRelease, id, tenant, now).Grants {
-		c.grant = append(c.grant, int(g.Seq)-1)
+	name, _ := c.tenant(tenant)
+	c.granted = c.granted[:0]
+	for _, g := range c.step(admission.Release(c.target(now), name, uint32(id+1), admission.Finish{})).Grants {
+		c.granted = append(c.granted, int(g.Seq)-1)
 	}
-	return c.grant
+	return c.granted
 }
 
 func (c *coreDiscipline) expire(id, tenant int, now float64) bool {
-	return c.op(admission.OpCancel, id, tenant, now).Verdict == admission.VerdictDone
+	name, _ := c.tenant(tenant)
+	return c.step(admission.Cancel(c.target(now), name, uint32(id+1))).Verdict == admission.VerdictDone
 }
 
 // roundRobin grants to one tenant after the other.
 type roundRobin struct {
 	simScenario
-	queues [][]int
-	used   int
-	turn   int
+	queues   [][]int
+	inflight int
+	turn     int
 }
 
 func (r *roundRobin) ask(id, tenant int, _ float64) (granted, waiting bool) {
@@ -67,8 +79,8 @@ func (r *roundRobin) ask(id, tenant int, _ float64) (granted, waiting bool) {
 	for _, q := range r.queues {
 		total += len(q)
 	}
-	if r.used < r.capacity && total == 0 {
-		r.used++
+	if r.inflight < r.capacity && total == 0 {
+		r.inflight++
 		return true, false
 	}
 	if total >= r.queue {
@@ -86,7 +98,7 @@ func (r *roundRobin) done(int, int, float64) []int {
 			return q[:1]
 		}
 	}
-	r.used--
+	r.inflight--
 	return nil
 }
 

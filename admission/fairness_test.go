@@ -14,8 +14,8 @@ import (
 // served and ours, which are both the core's, and round robin, which is here. What they give each tenant is judged by an
 // independent calculation of what would be fair.
 
-// fairShare is the weighted max-min allocation of capacity: nobody gets more than it demands, and nobody could get more
-// without another that has less for its weight getting less.
+// fairShare is the weighted max-min allocation of capacity. No tenant gets more than it demands. No tenant could get more unless
+// another that has less for its weight got less.
 func fairShare(capacity float64, demand, weight []float64) []float64 {
 	share := make([]float64, len(demand))
 	open := map[int]bool{}
@@ -205,7 +205,7 @@ func TestCase_O07_FloodStarvesNobody(t *testing.T) {
 		t.Error("the flood was no flood")
 	}
 	if total < 3.99 {
-		t.Errorf("the pool idled: %.2f of 4 permits used", total)
+		t.Errorf("the pool idled: %.2f of 4 permits inflight", total)
 	}
 }
 
@@ -228,7 +228,7 @@ func TestManyTenantsShareEqually(t *testing.T) {
 	}
 }
 
-// TestDemandDoubles: nobody is paid for having been idle, nor made to pay for having been busy.
+// TestDemandDoubles: a tenant that was idle gets no more than its share, and one that was busy no less.
 func TestDemandDoubles(t *testing.T) {
 	sc := simScenario{10, 200, 60, []simTenant{{threads: 20, stream: 10}, {threads: 20, stream: 10, begins: 3600}}, 3}
 	late := simulate(sc, &coreDiscipline{simScenario: sc, fair: true})

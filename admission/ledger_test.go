@@ -8,8 +8,8 @@ import (
 	"github.com/headgate/headgate/admission"
 )
 
-// TestTenantTableIsBounded: tenants beyond the table share one entry, and no permit is lost by that, whoever is counted
-// where when it is given back or counted anew.
+// TestTenantTableIsBounded: tenants beyond the table share one entry. No permit is lost by that, under whichever entry it is
+// counted when it is given back or counted anew.
 func TestTenantTableIsBounded(t *testing.T) {
 	const tenants = 1500
 	c := &crowd{t: t, inflight: map[uint64]uint32{}}

@@ -78,7 +78,7 @@ func (g *rig) table() *admission.WorkerTable {
 	return admissiontest.Alive(living...)
 }
 
-// target is where a worker carries out an operation; nil: nobody's.
+// target is where a worker carries out an operation; nil: no worker in particular.
 func (g *rig) target(w *rigWorker) admission.Target {
 	t := admission.Target{Now: g.now, Gen: g.gen, Name: "k", Limit: g.limit}
 	if w != nil {
@@ -239,7 +239,7 @@ func (g *rig) expire(w *rigWorker) {
 	}
 }
 
-// maintain is what any worker's tick does to the record; nil: nobody's.
+// maintain is what a worker's tick does to the record; nil: no worker in particular.
 func (g *rig) maintain(w *rigWorker, assert bool) {
 	g.t.Helper()
 	target := g.target(w)
@@ -280,7 +280,7 @@ func (g *rig) drain() {
 		if !busy {
 			break
 		}
-		g.now += ms // for holds; the watch checks that nobody waits while a permit is free
+		g.now += ms // for holds; the watch checks that no ticket waits while a permit is free
 		if round > 1000 {
 			g.t.Fatalf("a waiter is stuck")
 		}

@@ -115,7 +115,7 @@ func (p *pool) doFirst(fits func(action) bool) (found bool, err error) {
 	return true, nil
 }
 
-// checkTruth checks that the record says what is true (I3, I8), and that no permit is free while somebody waits (I4).
+// checkTruth checks that the record says what is true (I3, I8), and that no permit is free while a ticket waits (I4).
 func (p *pool) checkTruth() error {
 	var r admission.Record
 	if p.record != nil {

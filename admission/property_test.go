@@ -27,7 +27,7 @@ var playerActions = map[string]func(player){
 	"die":              player.die,
 	"false death":      player.dieByMistake,
 	"revive":           player.revive,
-	"lost record":      func(p player) { p.state, p.model = nil, model{} }, // the store is cleared; everybody counts anew
+	"lost record":      func(p player) { p.state, p.model = nil, model{} }, // the store is cleared; all count anew
 	"lost release":     player.loseRelease,
 	"lost cancel":      player.loseCancel,
 	"limit":            player.changeLimit,

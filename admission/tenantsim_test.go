@@ -24,7 +24,7 @@ type simResult struct {
 	demand   float64   // permits it could have used, without any queue
 	waits    []float64 // of those admitted, seconds
 	asked    int
-	shed     int // waited in vain
+	shed     int // the wait ran out
 	rejected int // found no place in the queue
 }
 
@@ -40,10 +40,10 @@ func (r *simResult) shedShare() float64 {
 	return float64(r.shed+r.rejected) / float64(max(r.asked, 1))
 }
 
-// A discipline decides who is next.
+// A discipline decides which request is next.
 type discipline interface {
 	ask(id int, tenant int, now float64) (granted, waiting bool)
-	done(id int, tenant int, now float64) []int // who is granted now
+	done(id int, tenant int, now float64) []int // the requests that are granted now
 	expire(id int, tenant int, now float64) bool
 }
 

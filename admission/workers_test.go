@@ -33,13 +33,13 @@ func TestWorkerClaimsBeatsAndLeaves(t *testing.T) {
 	table.Leave(a)
 	store(&table)
 	if table.Alive(a) || table.Beat(a, 0, lease) || !table.Alive(b) {
-		t.Error("who has left is still seated")
+		t.Error("a worker that has left is still seated")
 	}
 	c, _ := table.Claim(1, int64(lease), lease)
 	if c.Seat != 0 || c.Epoch == a.Epoch {
 		t.Errorf("the free seat goes to %+v", c)
 	}
-	table.Leave(a) // somebody else's seat is not given up
+	table.Leave(a) // another worker's seat is not given up
 	table.Leave(admission.Worker{})
 	if !table.Alive(c) {
 		t.Error("a stranger gave the seat up")
@@ -51,7 +51,7 @@ func TestWorkerClaimsBeatsAndLeaves(t *testing.T) {
 	}
 }
 
-// TestDeathIsAWord: nobody is dead for having stopped, until somebody says so in the table; then it is for good.
+// TestDeathIsAWord: a worker that stopped is dead only when the table says so. Then it stays dead.
 func TestDeathIsAWord(t *testing.T) {
 	var table admission.WorkerTable
 	a, _ := table.Claim(1, 0, lease)
@@ -78,7 +78,7 @@ func TestDeathIsAWord(t *testing.T) {
 	}
 }
 
-// TestNegativeTime: O10, for leases: a clock read earlier kills nobody, and keeps nobody alive for ever.
+// TestCase_O10_LeaseClock: a clock that was read earlier declares no worker dead, and keeps none alive for ever.
 func TestCase_O10_LeaseClock(t *testing.T) {
 	var table admission.WorkerTable
 	hour := int64(admission.Hour)
@@ -93,7 +93,7 @@ func TestCase_O10_LeaseClock(t *testing.T) {
 	}
 }
 
-// TestSeatsRunOut: 256 workers live at once; the place of who died first is the first to be reused, and its new owner's
+// TestSeatsRunOut: 256 workers live at once. The seat of the one that died first is the first to be reused, and its new owner's
 // epoch is newer.
 func TestSeatsRunOut(t *testing.T) {
 	var table admission.WorkerTable

@@ -10,8 +10,8 @@ import (
 	"github.com/headgate/headgate/admission"
 )
 
-// section5 is the example of design.md, section 5.
-const section5 = `{
+// fullConfig has a field of each kind.
+const fullConfig = `{
   "mode": "enforce",
   "stage": "request",
   "domain": "default",
@@ -42,8 +42,8 @@ const section5 = `{
   "on_error": "open"
 }`
 
-func TestConfigOfTheDesign(t *testing.T) {
-	c, err := parse([]byte(section5))
+func TestFullConfig(t *testing.T) {
+	c, err := parse([]byte(fullConfig))
 	require.NoError(t, err)
 	require.Equal(t, &Config{
 		Domain: "default",
@@ -213,10 +213,10 @@ func TestCase_O14_NumbersThatWrap(t *testing.T) {
 
 // The configuration is a struct of its own in the JSON text: written out by encoding/json and read again it is the same.
 func TestConfigRoundTrip(t *testing.T) {
-	want, err := parse([]byte(section5))
+	want, err := parse([]byte(fullConfig))
 	require.NoError(t, err)
 	var v any
-	require.NoError(t, json.Unmarshal([]byte(section5), &v))
+	require.NoError(t, json.Unmarshal([]byte(fullConfig), &v))
 	for range 10 { // the order of fields does not matter
 		got, err := parse([]byte(mustJSON(v)))
 		require.NoError(t, err)
@@ -226,7 +226,7 @@ func TestConfigRoundTrip(t *testing.T) {
 
 // FuzzParse: no panic, and a refusal is one short line.
 func FuzzParse(f *testing.F) {
-	f.Add([]byte(section5))
+	f.Add([]byte(fullConfig))
 	f.Add([]byte(`{"pools": [{"name": "p", "limit": 0, "keys": {"": 5}}]}`))
 	f.Add([]byte(`{"stage": "admin", "identity": {"aliases": {"a": "b"}, "tenant": [{"path": "/{tenant}", "trusted": true}]}}`))
 	f.Add([]byte(withJSON(`"routes": ["/a:5@g", "POST /*/b:x", "/é"]`)))
@@ -241,12 +241,12 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		require.NotNil(t, c)
-		requireSound(t, c)
+		requireValid(t, c)
 	})
 }
 
-// requireSound checks what the rest of the package takes for granted.
-func requireSound(t *testing.T, c *Config) {
+// requireValid checks what the code that uses a configuration takes for granted.
+func requireValid(t *testing.T, c *Config) {
 	names := map[string]bool{}
 	for _, p := range c.Pools {
 		require.NotEmpty(t, p.Name)

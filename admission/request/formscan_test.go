@@ -28,104 +28,115 @@ func formOf(boundary string, parts ...string) string {
 	return b.String() + "--" + boundary + "--\r\n"
 }
 
+// The pieces of forms whose boundary is B.
+const (
+	fileHead  = "--B\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a; name=b.mp3\"\r\nContent-Type: audio/mpeg\r\n\r\n"
+	audioPart = fileHead + "\xff\xfb\r\n\r\n--A\r\nB\r\n-\r\n--\r\n\x00\r\n"
+	modelHead = "Content-Disposition: form-data; name=\"model\""
+	formEnd   = "--B--\r\n"
+)
+
+var (
+	formB     = formType("B")
+	modelPart = formPart(modelHead, "whisper-1")
+)
+
+// formPart is a part with some header lines.
+func formPart(head, value string) string { return "--B\r\n" + head + "\r\n\r\n" + value + "\r\n" }
+
+// modelsInForms are bodies by their content type, and the model that each names; "" for none.
+var modelsInForms = []struct{ name, contentType, body, want string }{
+	{"alone", formB, modelPart + formEnd, "whisper-1"},
+	{"without a line end at the end", formB, modelPart + "--B--", "whisper-1"},
+	{"before a file", formB, modelPart + audioPart + formEnd, "whisper-1"},
+	{"behind a file", formB, audioPart + modelPart + formEnd, "whisper-1"},
+	{"behind a preamble", formB, "This is a form.\r\n\r\n" + modelPart + formEnd, "whisper-1"},
+	{"in front of an epilogue", formB, modelPart + formEnd + modelPart, "whisper-1"},
+	{"only in the epilogue", formB, audioPart + formEnd + modelPart + formEnd, ""},
+	{"a quoted boundary", `multipart/form-data; boundary="B"`, modelPart + formEnd, "whisper-1"},
+	{"a boundary of strange characters", `multipart/form-data; boundary="'()+_,-./:=? x"`, strings.ReplaceAll(modelPart+formEnd, "--B", "--'()+_,-./:=? x"), "whisper-1"},
+	{"other parameters and other case", `Multipart/Form-Data ; charset="a;b"; BOUNDARY=B;`, modelPart + formEnd, "whisper-1"},
+	{"spaces behind the boundary", formB, "--B \t\r\n" + modelHead + "\r\n\r\nx\r\n--B  \r\n", "x"},
+	{"a name that is not quoted", formB, formPart("content-disposition:form-data;name=model", "x") + formEnd, "x"},
+	{"a name in other case", formB, formPart("CONTENT-DISPOSITION: Form-Data; Name=\"model\"", "x") + formEnd, "x"},
+	{"spaces around the equals sign", formB, formPart(`Content-Disposition: form-data ; name = "model" ;`, "x") + formEnd, "x"},
+	{"other headers", formB, formPart("Content-Type: text/plain\r\nContent-Length: 1\r\nContent-Transfer-Encoding: 8bit\r\n"+modelHead, "x") + formEnd, "x"},
+	{"a file name too", formB, formPart(modelHead+`; filename="x; name=other"`, "x") + formEnd, "x"},
+	{"a file name in UTF-8", formB, formPart(modelHead+`; filename="ü"; filename*=UTF-8''%C3%BC`, "x") + formEnd, "x"},
+	{"several lines", formB, formPart(modelHead, "a\r\nb\nc\rd\r\n") + formEnd, "a\r\nb\nc\rd\r\n"},
+	{"a boundary's beginning in the content", formB, formPart(modelHead, "a--B\r\n-B\r\n--\r\n--b") + formEnd, "a--B\r\n-B\r\n--\r\n--b"},
+	{"as long as may be", formB, formPart(modelHead, longest) + formEnd, longest},
+	{"too long", formB, formPart(modelHead, longest+"x") + formEnd, ""},
+	{"far too long", formB, formPart(modelHead, strings.Repeat(longest+"\r\n", 20)) + formEnd, ""},
+	{"too long in many lines", formB, formPart(modelHead, strings.Repeat("x\r\n", 2000)) + formEnd, ""},
+	{"too long by its last line end", formB, formPart(modelHead, longest[1:]+"\r\n") + formEnd, ""},
+	{"empty", formB, formPart(modelHead, "") + formEnd, ""},
+	{"without a line end for its content", formB, "--B\r\n" + modelHead + "\r\n\r\n--B--", ""},
+	{"invalid UTF-8", formB, formPart(modelHead, "\xff") + formEnd, ""},
+	{"no such part", formB, formPart(`Content-Disposition: form-data; name="models"`, "x") + formPart(`Content-Disposition: form-data; filename="model"`, "x") + formEnd, ""},
+	{"no disposition", formB, formPart("Content-Type: text/plain", "x") + formEnd, ""},
+	{"no headers", formB, "--B\r\n\r\nx\r\n" + formEnd, ""},
+	{"nothing", formB, "", ""},
+	{"no parts", formB, formEnd, ""},
+	{"JSON", formB, `{"model":"m"}`, ""},
+	{"JSON as a preamble", formB, `{"model":"m"}` + "\r\n" + modelPart + formEnd, "whisper-1"},
+
+	{"cut short behind it", formB, modelPart + fileHead + "abc", "whisper-1"},
+	{"cut short in it", formB, "--B\r\n" + modelHead + "\r\n\r\nwhis", ""},
+	{"no closing boundary", formB, "--B\r\n" + modelHead + "\r\n\r\nwhisper-1\r\n", ""},
+	{"cut short in the boundary behind it", formB, strings.TrimSuffix(modelPart+formEnd, "-\r\n"), ""},
+
+	{"twice", formB, modelPart + formPart(modelHead, "x") + formEnd, ""},
+	{"twice the same", formB, modelPart + audioPart + modelPart + formEnd, ""},
+	{"twice, the second cut short", formB, modelPart + "--B\r\n" + modelHead + "\r\n\r\n", ""},
+	{"line feeds only", formB, strings.ReplaceAll(modelPart+formEnd, "\r\n", "\n"), ""},
+	{"line feeds around a boundary", formB, modelPart + "--B\n" + modelHead + "\n\nx\n--B--\n", ""},
+	{"a boundary behind a line feed", formB, modelPart + fileHead + "abc\n--B\r\n" + modelHead + "\r\n\r\nx\r\n" + formEnd, ""},
+	{"a boundary behind a carriage return", formB, modelPart + fileHead + "abc\r--B\r" + modelHead + "\r\rx\r" + formEnd, ""},
+	{"the end behind a line feed", formB, modelPart + fileHead + "abc\n--B--\r\n", ""},
+	{"a line feed in the head", formB, modelPart + formPart("X: a\n\nb\r\n"+modelHead, "x") + formEnd, ""},
+	{"a carriage return in the head", formB, modelPart + formPart("X: a\rY: b", "x") + formEnd, ""},
+	{"a boundary that goes on", formB, modelPart + fileHead + "abc\r\n--Bx\r\n" + formEnd, ""},
+	{"the end goes on", formB, modelPart + "--B-x\r\n", ""},
+	{"a space behind a header's name", formB, formPart("Content-Disposition : form-data; name=model", "x") + formEnd, ""},
+	{"a header without a colon", formB, formPart("Content-Disposition\r\n"+modelHead, "x") + formEnd, ""},
+	{"a header without a name", formB, formPart(": x\r\n"+modelHead, "x") + formEnd, ""},
+	{"a folded header", formB, modelPart + formPart("Content-Disposition: form-data;\r\n name=\"x\"", "x") + formEnd, ""},
+	{"two dispositions", formB, modelPart + formPart("Content-Disposition: form-data; name=x\r\nContent-Disposition: form-data; name=y", "x") + formEnd, ""},
+	{"two names", formB, formPart(`Content-Disposition: form-data; name="x"; name="model"`, "x") + formEnd, ""},
+	{"an extended name", formB, modelPart + formPart("Content-Disposition: form-data; name*=utf-8''%6dodel", "x") + formEnd, ""},
+	{"a name in pieces", formB, modelPart + formPart("Content-Disposition: form-data; name*0=mod; name*1=el", "x") + formEnd, ""},
+	{"an escaped quote", formB, modelPart + formPart(`Content-Disposition: form-data; filename="\""; name="model"`, "x") + formEnd, ""},
+	{"a quote without end", formB, modelPart + formPart(`Content-Disposition: form-data; filename="x; name="model"`, "x") + formEnd, ""},
+	{"a quote in the middle", formB, formPart(`Content-Disposition: form-data; name="model"x`, "x") + formEnd, ""},
+	{"an empty parameter", formB, formPart(`Content-Disposition: form-data;; name="model"`, "x") + formEnd, ""},
+	{"a parameter without a value", formB, formPart(`Content-Disposition: form-data; x; name="model"`, "x") + formEnd, ""},
+	{"a strange space", formB, modelPart + formPart("Content-Disposition: form-data;\vname=model", "x") + formEnd, ""},
+	{"no form-data", formB, formPart(`Content-Disposition: attachment; name="model"`, "x") + formEnd, ""},
+	{"encoded", formB, formPart("Content-Transfer-Encoding: quoted-printable\r\n"+modelHead, "gpt=2D4") + formEnd, ""},
+	{"a head too long", formB, modelPart + formPart("X: "+strings.Repeat("y", 5000), "x") + formEnd, ""},
+	{"a boundary's line too long", formB, modelPart + "--B" + strings.Repeat(" ", 5000) + "\r\n" + formEnd, ""},
+
+	{"no boundary", "multipart/form-data", modelPart + formEnd, ""},
+	{"an empty boundary", `multipart/form-data; boundary=""`, modelPart + formEnd, ""},
+	{"another boundary", formType("C"), modelPart + formEnd, ""},
+	{"two boundaries", "multipart/form-data; boundary=C; boundary=B", modelPart + formEnd, ""},
+	{"an extended boundary", "multipart/form-data; boundary*0=B", modelPart + formEnd, ""},
+	{"too long a boundary", formType(strings.Repeat("B", 71)), strings.ReplaceAll(modelPart+formEnd, "--B", "--"+strings.Repeat("B", 71)), ""},
+	{"as long a boundary as may be", formType(strings.Repeat("B", 70)), strings.ReplaceAll(modelPart+formEnd, "--B", "--"+strings.Repeat("B", 70)), "whisper-1"},
+	{"another multipart type", "multipart/mixed; boundary=B", modelPart + formEnd, ""},
+	{"a longer type", "multipart/form-data2; boundary=B", modelPart + formEnd, ""},
+	{"as JSON", jsonType, modelPart + formEnd, ""},
+	{"without a type", "", modelPart + formEnd, ""},
+	{"JSON as another multipart type", "multipart/mixed; boundary=B", `{"model":"m"}`, ""},
+	{"JSON as a form without a plain boundary", "multipart/form-data; boundary=B; boundary=C", `{"model":"m"}`, ""},
+	{"JSON as a form in a URL's manner", "application/x-www-form-urlencoded", `{"model":"m"}&model=x`, ""},
+	{"JSON as text", "text/plain", `{"model":"m"}`, "m"},
+	{"JSON without a type", "", `{"model":"m"}`, "m"},
+}
+
 func TestModelInForm(t *testing.T) {
-	const file = "--B\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a; name=b.mp3\"\r\nContent-Type: audio/mpeg\r\n\r\n"
-	part := func(head, value string) string { return "--B\r\n" + head + "\r\n\r\n" + value + "\r\n" }
-	const end = "--B--\r\n"
-	const model = "Content-Disposition: form-data; name=\"model\""
-	m := part(model, "whisper-1")
-	audio := file + "\xff\xfb\r\n\r\n--A\r\nB\r\n-\r\n--\r\n\x00\r\n"
-	long := strings.Repeat("x", maxScanned)
-	b := formType("B")
-	for _, c := range []struct{ name, contentType, body, want string }{
-		{"alone", b, m + end, "whisper-1"},
-		{"without a line end at the end", b, m + "--B--", "whisper-1"},
-		{"before a file", b, m + audio + end, "whisper-1"},
-		{"behind a file", b, audio + m + end, "whisper-1"},
-		{"behind a preamble", b, "This is a form.\r\n\r\n" + m + end, "whisper-1"},
-		{"in front of an epilogue", b, m + end + m, "whisper-1"},
-		{"only in the epilogue", b, audio + end + m + end, ""},
-		{"a quoted boundary", `multipart/form-data; boundary="B"`, m + end, "whisper-1"},
-		{"a boundary of strange characters", `multipart/form-data; boundary="'()+_,-./:=? x"`, strings.ReplaceAll(m+end, "--B", "--'()+_,-./:=? x"), "whisper-1"},
-		{"other parameters and other case", `Multipart/Form-Data ; charset="a;b"; BOUNDARY=B;`, m + end, "whisper-1"},
-		{"spaces behind the boundary", b, "--B \t\r\n" + model + "\r\n\r\nx\r\n--B  \r\n", "x"},
-		{"a name that is not quoted", b, part("content-disposition:form-data;name=model", "x") + end, "x"},
-		{"a name in other case", b, part("CONTENT-DISPOSITION: Form-Data; Name=\"model\"", "x") + end, "x"},
-		{"spaces around the equals sign", b, part(`Content-Disposition: form-data ; name = "model" ;`, "x") + end, "x"},
-		{"other headers", b, part("Content-Type: text/plain\r\nContent-Length: 1\r\nContent-Transfer-Encoding: 8bit\r\n"+model, "x") + end, "x"},
-		{"a file name too", b, part(model+`; filename="x; name=other"`, "x") + end, "x"},
-		{"a file name in UTF-8", b, part(model+`; filename="ü"; filename*=UTF-8''%C3%BC`, "x") + end, "x"},
-		{"several lines", b, part(model, "a\r\nb\nc\rd\r\n") + end, "a\r\nb\nc\rd\r\n"},
-		{"a boundary's beginning in the content", b, part(model, "a--B\r\n-B\r\n--\r\n--b") + end, "a--B\r\n-B\r\n--\r\n--b"},
-		{"as long as may be", b, part(model, long) + end, long},
-		{"too long", b, part(model, long+"x") + end, ""},
-		{"far too long", b, part(model, strings.Repeat(long+"\r\n", 20)) + end, ""},
-		{"too long in many lines", b, part(model, strings.Repeat("x\r\n", 2000)) + end, ""},
-		{"too long by its last line end", b, part(model, long[1:]+"\r\n") + end, ""},
-		{"empty", b, part(model, "") + end, ""},
-		{"without a line end for its content", b, "--B\r\n" + model + "\r\n\r\n--B--", ""},
-		{"invalid UTF-8", b, part(model, "\xff") + end, ""},
-		{"no such part", b, part(`Content-Disposition: form-data; name="models"`, "x") + part(`Content-Disposition: form-data; filename="model"`, "x") + end, ""},
-		{"no disposition", b, part("Content-Type: text/plain", "x") + end, ""},
-		{"no headers", b, "--B\r\n\r\nx\r\n" + end, ""},
-		{"nothing", b, "", ""},
-		{"no parts", b, end, ""},
-		{"JSON", b, `{"model":"m"}`, ""},
-		{"JSON as a preamble", b, `{"model":"m"}` + "\r\n" + m + end, "whisper-1"},
-
-		{"cut short behind it", b, m + file + "abc", "whisper-1"},
-		{"cut short in it", b, "--B\r\n" + model + "\r\n\r\nwhis", ""},
-		{"no closing boundary", b, "--B\r\n" + model + "\r\n\r\nwhisper-1\r\n", ""},
-		{"cut short in the boundary behind it", b, strings.TrimSuffix(m+end, "-\r\n"), ""},
-
-		{"twice", b, m + part(model, "x") + end, ""},
-		{"twice the same", b, m + audio + m + end, ""},
-		{"twice, the second cut short", b, m + "--B\r\n" + model + "\r\n\r\n", ""},
-		{"line feeds only", b, strings.ReplaceAll(m+end, "\r\n", "\n"), ""},
-		{"line feeds around a boundary", b, m + "--B\n" + model + "\n\nx\n--B--\n", ""},
-		{"a boundary behind a line feed", b, m + file + "abc\n--B\r\n" + model + "\r\n\r\nx\r\n" + end, ""},
-		{"a boundary behind a carriage return", b, m + file + "abc\r--B\r" + model + "\r\rx\r" + end, ""},
-		{"the end behind a line feed", b, m + file + "abc\n--B--\r\n", ""},
-		{"a line feed in the head", b, m + part("X: a\n\nb\r\n"+model, "x") + end, ""},
-		{"a carriage return in the head", b, m + part("X: a\rY: b", "x") + end, ""},
-		{"a boundary that goes on", b, m + file + "abc\r\n--Bx\r\n" + end, ""},
-		{"the end goes on", b, m + "--B-x\r\n", ""},
-		{"a space behind a header's name", b, part("Content-Disposition : form-data; name=model", "x") + end, ""},
-		{"a header without a colon", b, part("Content-Disposition\r\n"+model, "x") + end, ""},
-		{"a header without a name", b, part(": x\r\n"+model, "x") + end, ""},
-		{"a folded header", b, m + part("Content-Disposition: form-data;\r\n name=\"x\"", "x") + end, ""},
-		{"two dispositions", b, m + part("Content-Disposition: form-data; name=x\r\nContent-Disposition: form-data; name=y", "x") + end, ""},
-		{"two names", b, part(`Content-Disposition: form-data; name="x"; name="model"`, "x") + end, ""},
-		{"an extended name", b, m + part("Content-Disposition: form-data; name*=utf-8''%6dodel", "x") + end, ""},
-		{"a name in pieces", b, m + part("Content-Disposition: form-data; name*0=mod; name*1=el", "x") + end, ""},
-		{"an escaped quote", b, m + part(`Content-Disposition: form-data; filename="\""; name="model"`, "x") + end, ""},
-		{"a quote without end", b, m + part(`Content-Disposition: form-data; filename="x; name="model"`, "x") + end, ""},
-		{"a quote in the middle", b, part(`Content-Disposition: form-data; name="model"x`, "x") + end, ""},
-		{"an empty parameter", b, part(`Content-Disposition: form-data;; name="model"`, "x") + end, ""},
-		{"a parameter without a value", b, part(`Content-Disposition: form-data; x; name="model"`, "x") + end, ""},
-		{"a strange space", b, m + part("Content-Disposition: form-data;\vname=model", "x") + end, ""},
-		{"no form-data", b, part(`Content-Disposition: attachment; name="model"`, "x") + end, ""},
-		{"encoded", b, part("Content-Transfer-Encoding: quoted-printable\r\n"+model, "gpt=2D4") + end, ""},
-		{"a head too long", b, m + part("X: "+strings.Repeat("y", 5000), "x") + end, ""},
-		{"a boundary's line too long", b, m + "--B" + strings.Repeat(" ", 5000) + "\r\n" + end, ""},
-
-		{"no boundary", "multipart/form-data", m + end, ""},
-		{"an empty boundary", `multipart/form-data; boundary=""`, m + end, ""},
-		{"another boundary", formType("C"), m + end, ""},
-		{"two boundaries", "multipart/form-data; boundary=C; boundary=B", m + end, ""},
-		{"an extended boundary", "multipart/form-data; boundary*0=B", m + end, ""},
-		{"too long a boundary", formType(strings.Repeat("B", 71)), strings.ReplaceAll(m+end, "--B", "--"+strings.Repeat("B", 71)), ""},
-		{"as long a boundary as may be", formType(strings.Repeat("B", 70)), strings.ReplaceAll(m+end, "--B", "--"+strings.Repeat("B", 70)), "whisper-1"},
-		{"another multipart type", "multipart/mixed; boundary=B", m + end, ""},
-		{"a longer type", "multipart/form-data2; boundary=B", m + end, ""},
-		{"as JSON", jsonType, m + end, ""},
-		{"without a type", "", m + end, ""},
-		{"JSON as another multipart type", "multipart/mixed; boundary=B", `{"model":"m"}`, ""},
-		{"JSON as a form without a plain boundary", "multipart/form-data; boundary=B; boundary=C", `{"model":"m"}`, ""},
-		{"JSON as a form in a URL's manner", "application/x-www-form-urlencoded", `{"model":"m"}&model=x`, ""},
-		{"JSON as text", "text/plain", `{"model":"m"}`, "m"},
-		{"JSON without a type", "", `{"model":"m"}`, "m"},
-	} {
+	for _, c := range modelsInForms {
 		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.want, scan(t, c.contentType, c.body, 1<<20)) })
 	}
 }

@@ -22,9 +22,9 @@ func routesOf(t testing.TB, patterns ...string) []config.Route {
 	return routes
 }
 
-// What accept/04-routes sends.
+// Routes, spellings of the first one's path, and paths of no route.
 var (
-	acceptRoutes = []string{"POST /chat/completions:1", "POST /messages:1@msg", "POST /messages/batches:1@msg", "/embeddings:2", "POST /responses"}
+	someRoutes = []string{"POST /chat/completions:1", "POST /messages:1@msg", "POST /messages/batches:1@msg", "/embeddings:2", "POST /responses"}
 
 	spellings = []string{
 		"/v1/chat/completions", "/v1/chat/completions/", "/v1/chat/completions//", "/v1//chat/completions", "/v1/chat//completions", "//chat/completions", "/chat/completions",
@@ -39,7 +39,7 @@ var (
 )
 
 func TestCase_O20_EverySpellingOfThePath(t *testing.T) {
-	routes := routesOf(t, acceptRoutes...)
+	routes := routesOf(t, someRoutes...)
 	more := []string{
 		"/V1/Chat/Completions", "/v1/chat/completions;a=b", "/v1/chat;x/completions", "/v1/chat/completions%3Ba", "/v1/chat/..;/chat/completions", `/v1/chat\completions`, "/v1/chat%5Ccompletions",
 		"/v1/chat/completions#x", "/v1/chat/%2E%2e/chat/completions", "/v1/x%2F..%2Fchat/completions", "/../chat/completions", "/%63%68%61%74/%63ompletions/%2e/", "/v1/chat/;a/completions", "chat/completions",
@@ -103,14 +103,14 @@ func TestRouteHostilePaths(t *testing.T) {
 }
 
 func TestRouteAllocatesNothing(t *testing.T) {
-	routes := routesOf(t, acceptRoutes...)
+	routes := routesOf(t, someRoutes...)
 	for _, p := range append([]string{"/v1/chat/completions/9", strings.Repeat("/..%2F;", 9000)}, spellings...) {
 		require.Zero(t, testing.AllocsPerRun(10, func() { MatchRoute(routes, "POST", p) }), "%.40s", p)
 	}
 }
 
 func BenchmarkMatchRoute(b *testing.B) {
-	routes := routesOf(b, acceptRoutes...)
+	routes := routesOf(b, someRoutes...)
 	for name, path := range map[string]string{
 		"First": "/v1/chat/completions", "Last": "/openai/v1/responses", "None": "/v1/files/file-1234567890/content?x=1", "Encoded": "/v1/ch%61t%2Fcompletions;a",
 	} {
