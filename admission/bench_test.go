@@ -7,8 +7,7 @@ import (
 	"github.com/headgate/headgate/admission"
 )
 
-// benchPool is a pool that is full, with a number of waiters, passed back and forth between two machines so that no
-// copy of the host's is measured.
+// A benchPool is a full pool with a number of waiters. Two machines step it in turn, so that no copy of the host's is measured.
 type benchPool struct {
 	machines [2]admission.Machine
 	turn     int
@@ -57,8 +56,8 @@ func (b *benchPool) tenant(seq uint32) uint64 {
 	return uint64(seq)%uint64(b.tenants) + 1
 }
 
-// BenchmarkStep is one acquire and one release: the two steps that a request costs. With waiters, the release hands its
-// permit to one of them and the acquire joins the end of the queue.
+// BenchmarkStep is one acquire and one release: the two steps that a request costs. With waiters, the release grants its permit
+// to one of them, and the acquire joins the end of the queue.
 func BenchmarkStep(b *testing.B) {
 	for _, c := range []struct {
 		name    string
@@ -101,7 +100,7 @@ func BenchmarkStep(b *testing.B) {
 	}
 }
 
-// TestStepAllocatesNothing once its buffers have grown.
+// TestStepAllocatesNothing: a step allocates nothing once its buffers have grown.
 func TestStepAllocatesNothing(t *testing.T) {
 	p := &benchPool{tenants: 16, fair: true}
 	for range 16 {

@@ -161,7 +161,7 @@ func (p *places) involved(i int, key string) bool {
 	return p.inflight(i, key) > 0
 }
 
-// goOn makes the next host call.
+// nextCall makes the next host call.
 func (p *places) nextCall(i int) error {
 	w := &p.workers[i]
 	j := w.job

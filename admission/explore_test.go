@@ -28,7 +28,7 @@ type system interface {
 	key(dst []byte) []byte // what distinguishes this state from others
 }
 
-// An action is one thing that happens in one go: between two of them anything else can.
+// An action is one thing that happens without interruption. Between two actions any other can happen.
 type action struct {
 	kind uint8
 	who  uint8

@@ -10,9 +10,9 @@ import (
 	"github.com/headgate/headgate/admission/admissiontest"
 )
 
-// The fairness simulation runs tenants against one pool in virtual time, under three disciplines: first come, first
-// served and ours, which are both the core's, and round robin, which is here. What they give each tenant is judged by an
-// independent calculation of what would be fair.
+// The fairness simulation runs tenants against one pool in virtual time, under three disciplines. Two are the core's: first come,
+// first served, and ours. The third is round robin, which is here. What they give each tenant is judged by an independent
+// calculation of what would be fair.
 
 // fairShare is the weighted max-min allocation of capacity. No tenant gets more than it demands. No tenant could get more unless
 // another that has less for its weight got less.
@@ -209,8 +209,8 @@ func TestCase_O07_FloodStarvesNobody(t *testing.T) {
 	}
 }
 
-// TestManyTenantsShareEqually: whatever the lengths of their streams, within one permit. Nothing is taken away, so what
-// the last tenant leaves for a moment a long stream keeps for longer than a short one.
+// TestManyTenantsShareEqually: tenants share equally, within one permit, whatever the lengths of their streams. It is not exact,
+// because no permit is taken away: what one tenant leaves for a moment, a long stream keeps for longer than a short one.
 func TestManyTenantsShareEqually(t *testing.T) {
 	sc := simScenario{22, 400, 60, []simTenant{{threads: 20, stream: 1}, {threads: 20, stream: 4}, {threads: 20, stream: 16}, {threads: 20, stream: 64},
 		{threads: 2, stream: 5}}, 4}

@@ -150,7 +150,7 @@ func TestHeadroomAcrossConfigurations(t *testing.T) {
 	require.Equal(t, 10, s.inForce(), "without headroom nothing is cut off")
 }
 
-// Whatever comes: the limit in force is within [min, limit], and only a 429 lowers it.
+// Whatever happens, the limit in force is within [min, limit], and only a 429 lowers it.
 func TestHeadroomStaysWithinItsBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(1, 30).Draw(t, "limit")

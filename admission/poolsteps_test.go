@@ -237,7 +237,7 @@ func (p *pool) giveUp(i int) {
 	w.stack = w.stack[:0]
 }
 
-// finishOp draws the worker's own conclusions from an operation that is stored.
+// finishOp changes what the worker knows after an operation is stored.
 func (p *pool) finishOp(i int, kind admission.OpKind, request int, e *admission.Effect) error {
 	switch kind {
 	case admission.OpAcquire:
@@ -298,7 +298,7 @@ func (p *pool) send(g admission.Grant) {
 	})
 }
 
-// deliver hands a message to its worker, which looks into the record before it believes it.
+// deliver hands a message to its worker, which looks into the record before it acts on it.
 func (p *pool) deliver(m int) error {
 	g := p.messages[m]
 	p.messages = slices.Delete(p.messages, m, m+1)

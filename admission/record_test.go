@@ -143,7 +143,7 @@ func TestDamagedRecord(t *testing.T) {
 	t.Logf("%d of %d flipped bits noticed", refused, tried)
 }
 
-// TestRecordOfAnotherVersion is replaced, and that is told.
+// TestRecordOfAnotherVersion: it is replaced, and the effect says so.
 func TestRecordOfAnotherVersion(t *testing.T) {
 	b := someRecords(t)[0]
 	b[0]++
@@ -200,7 +200,7 @@ func TestLostRecord(t *testing.T) {
 	}
 }
 
-// TestNamesAreClipped to what a length byte can say.
+// TestNamesAreClipped: names are cut to what a length byte can say.
 func TestNamesAreClipped(t *testing.T) {
 	var m admission.Machine
 	long := strings.Repeat("n", 300)

@@ -209,7 +209,7 @@ func drawShapedPool(t *rapid.T) shaperPool {
 	return p
 }
 
-// Any schedule: the verdicts, grants, counts and times of the record are those of the model.
+// In any schedule the verdicts, grants, counts and times of the record are those of the model.
 func TestShapedPoolIsTheModel(t *testing.T) {
 	for range 10 { // a step costs little, and some edges are rare
 		rapid.Check(t, func(t *rapid.T) {

@@ -183,7 +183,7 @@ func (s *sim) arrive(e simEvent) {
 	}
 }
 
-// again lets a closed client ask for its next stream.
+// again lets a client of a closed loop ask for its next stream.
 func (s *sim) again(r *simRequest, at float64) {
 	if r.thread {
 		heap.Push(&s.events, simEvent{at: at + 0.01, tenant: r.tenant, thread: true})

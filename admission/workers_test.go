@@ -124,7 +124,7 @@ func TestSeatsRunOut(t *testing.T) {
 	}
 }
 
-// TestDamagedTable: any bytes are some table, and within its bounds.
+// TestDamagedTable: any bytes are a table, within its bounds.
 func TestDamagedTable(t *testing.T) {
 	var table admission.WorkerTable
 	for range 300 {

@@ -9,7 +9,8 @@ import (
 	"github.com/headgate/headgate/wasmtest"
 )
 
-// Limit 2, queue 3, ten at once: two run, three wait and run in order, five are refused at once; on any number of workers.
+// Limit 2, queue 3, ten at once: two run, three wait and run in order, and five are refused at once. So it is on any number of
+// workers.
 func TestTenAtOnce(t *testing.T) {
 	for _, workers := range []int{1, 2, 4} {
 		t.Run(fmt.Sprintf("%d workers", workers), func(t *testing.T) {
@@ -66,7 +67,7 @@ func TestCase_O13_ZeroMeans(t *testing.T) {
 	}
 }
 
-// A refusal of a later pool gives the earlier permit back at once; a wait in a later pool keeps it.
+// A refusal of a later pool gives the earlier permit back at once. A wait in a later pool keeps it.
 func TestPoolsInOrder(t *testing.T) {
 	tenant := object{"name": "tenant", "key": []string{"tenant"}, "limit": 2}
 	g := start(t, 2, config(tenant, pool("model", 1, "queue", 1)))

@@ -12,7 +12,7 @@ import (
 	"github.com/headgate/headgate/wasmtest"
 )
 
-// What is remembered of tenants that only waited is bounded by those that wait.
+// Only tenants that wait now are remembered, however many have waited.
 func TestTenantsThatOnlyWaitedAreForgotten(t *testing.T) {
 	g := start(t, 1, config(pool("model", 1, "queue", 1000, "max_wait", "60s", "fair_by", "tenant")))
 	holder := g.sendModel(0, "m")
@@ -28,7 +28,7 @@ func TestTenantsThatOnlyWaitedAreForgotten(t *testing.T) {
 	}
 	last := g.send(0, "x-model", "m", "x-tenant", "last")
 	g.host.Run(60 * ms)
-	g.host.OnHostCall(func(c *wasmtest.HostCall) { // the grant's message is lost, so that a sync finds it
+	g.host.OnHostCall(func(c *wasmtest.HostCall) { // the grant's message is lost, so that a reconcile finds it
 		if c.Name() == "proxy_enqueue_shared_queue" {
 			c.Drop()
 		}
@@ -43,7 +43,7 @@ func TestTenantsThatOnlyWaitedAreForgotten(t *testing.T) {
 	g.requireCapacity("m", 1)
 }
 
-// maxActions is how many continues and replies one callback may make; a real host's stack holds some hundreds.
+// maxActions is how many continues and replies one callback may make. A real host's stack has room for some hundreds.
 const maxActions = 32
 
 func TestTwoThousandWaitersThatExpireTogether(t *testing.T) {
@@ -93,7 +93,7 @@ func TestCase_O19_AmbiguousIdentity(t *testing.T) {
 	} {
 		s := g.send(0, headers...)
 		r := s.LocalReply()
-		require.NotNil(t, r, "%v: %s", headers, fate(s))
+		require.NotNil(t, r, "%v: %s", headers, stateOf(s))
 		require.Equal(t, 400, r.Code)
 		require.Equal(t, "AMBIGUOUS_IDENTITY", r.Headers.Get("x-headgate-reason"))
 		require.True(t, json.Valid(r.Body))

@@ -26,7 +26,7 @@ func guardedPool(b object, more ...any) object {
 	return pool("model", 10, append([]any{"breaker", b}, more...)...)
 }
 
-// fail lets a request to model m through and fail.
+// fail lets n requests to model m through, one after the other. Each fails.
 func (g *gateway) fail(n int) {
 	g.t.Helper()
 	for i := range n {
@@ -36,7 +36,7 @@ func (g *gateway) fail(n int) {
 	}
 }
 
-// pass lets n requests to model m through at once and succeed.
+// pass lets n requests to model m through at once. All succeed.
 func (g *gateway) pass(n int, what string) {
 	g.t.Helper()
 	var all []*wasmtest.Stream
@@ -96,7 +96,7 @@ func TestBreakerTripsAtTheFailuresInItsWindow(t *testing.T) {
 	}
 }
 
-// Successes in between don't undo failures: it is so many failures in the window.
+// Successes in between don't undo failures: the failures in the window count.
 func TestBreakerCountsFailuresNotStreaks(t *testing.T) {
 	g := start(t, 2, guarded(breaking(5)))
 	for range 4 {
@@ -139,7 +139,7 @@ func TestBreakerWindowSlides(t *testing.T) {
 	}
 }
 
-// Open it is open to the nanosecond, and says for how long.
+// An open breaker is open to the nanosecond, and says for how long.
 func TestBreakerOpenTimeIsExact(t *testing.T) {
 	g := start(t, 2, guarded(breaking(1)))
 	g.fail(1)
@@ -190,7 +190,7 @@ func TestBreakerOpenTimeDoubles(t *testing.T) {
 	g.requireCapacity("m", 10)
 }
 
-// The open breaker needs no time of ours: nobody ticks for it once its time is over, or for long before.
+// An open breaker needs no time: no worker ticks for it once its time is over, and none for long before.
 func TestOpenBreakerDoesNotTick(t *testing.T) {
 	g := start(t, 3, guarded(breaking(1)))
 	g.fail(1)
@@ -256,7 +256,7 @@ func TestResultsOfAnEarlierStateAreIgnored(t *testing.T) {
 	})
 }
 
-// Waiters stay in the queue while it is open, and the oldest becomes the probe by itself.
+// Waiters stay in the queue while the breaker is open. Then the oldest becomes the probe without a new request.
 func TestWaitersWhenTheBreakerOpens(t *testing.T) {
 	setup := func(t *testing.T, wait string) (g *gateway, running, waiting []*wasmtest.Stream) {
 		g = start(t, 2, config(pool("model", 2, "queue", 4, "max_wait", wait, "breaker", breaking(2))))
@@ -319,7 +319,7 @@ func TestWaitersWhenTheBreakerOpens(t *testing.T) {
 	})
 }
 
-// A breaker that is taken out of the configuration stops nobody, and one that comes back begins closed.
+// A breaker that is taken out of the configuration stops no request, and one that comes back begins closed.
 func TestBreakerAcrossReloads(t *testing.T) {
 	g := start(t, 2, guarded(breaking(1, "open", "1h", "max_open", "1h")))
 	g.fail(1)
@@ -348,7 +348,7 @@ func TestBreakerAcrossReloads(t *testing.T) {
 	g.pass(10, "a request after the probe of the old configuration")
 }
 
-// Open breakers of many keys are not forgotten for want of places.
+// A key whose breaker is open doesn't lose its place to other keys.
 func TestOpenBreakerKeepsItsPlace(t *testing.T) {
 	g := start(t, 2, with(guarded(breaking(1, "open", "1m", "max_open", "1m")), "max_keys", 2))
 	g.fail(1)
@@ -360,18 +360,18 @@ func TestOpenBreakerKeepsItsPlace(t *testing.T) {
 	g.requireOpen(g.sendModel(0, "m"), 60, "a request while it is open")
 }
 
-// An open breaker whose every permit is held longer than it is open says when the first comes free.
+// If all permits are on hold for longer than the breaker is open, clients are told when the first comes free.
 func TestBreakerRetryAfterKnowsOfThePenalty(t *testing.T) {
 	g := start(t, 2, config(pool("model", 1, "breaker", breaking(1, "penalty", "10s", "max_penalty", "10s"))))
 	g.fail(1)
-	g.requireOpen(g.sendModel(0, "m"), 10, "a request while it is open and the permit held")
+	g.requireOpen(g.sendModel(0, "m"), 10, "a request while it is open and the permit on hold")
 	g.host.Run(3 * second)
 	g.requireOpen(g.sendModel(1, "m"), 7, "a request when it could be half open")
 	g.host.Run(7 * second)
 	g.pass(1, "the probe")
 }
 
-// Naming other models makes no tripped breaker forgotten.
+// A client that names other models doesn't make a key with an open breaker forgotten.
 func TestEvictionKeepsATrippedBreaker(t *testing.T) {
 	g := start(t, 1, with(config(pool("model", 4, "breaker", object{"failures": 1, "window": "30s", "open": "10s"})), "max_keys", 1))
 	g.sendModel(0, "m").Respond(503, "x")
@@ -382,7 +382,7 @@ func TestEvictionKeepsATrippedBreaker(t *testing.T) {
 	require.False(t, runs(b), "a second request runs beside the probe")
 }
 
-// Endings that a client brings about are no failures of the provider.
+// An ending that a client causes is no failure of the provider.
 func TestClientsCannotTripTheBreaker(t *testing.T) {
 	for name, end := range map[string]wasmtest.End{
 		"a reset stream":                   {Cause: wasmtest.ClientGone, Code: 200, Details: "http2.remote_reset", Flags: wasmtest.FlagDownstreamRemoteReset},
@@ -397,7 +397,7 @@ func TestClientsCannotTripTheBreaker(t *testing.T) {
 			begin(s)
 			s.End(end)
 			g.host.Drain()
-			require.Equal(t, 1, g.gauge("model.on_hold"), "it is a cancel, and held as one")
+			require.Equal(t, 1, g.gauge("model.on_hold"), "it is a cancel, and its permit is on hold as after one")
 			g.requireRunning(g.sendModel(0, "m"), "another client's request")
 			require.Zero(t, g.counter("model.provider_failure"))
 			require.Equal(t, 1, g.counter("model.aborted"))

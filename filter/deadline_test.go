@@ -9,7 +9,7 @@ import (
 	"github.com/headgate/headgate/wasmtest"
 )
 
-// A bad header is one bad header, in however many tries it is sent.
+// A bad deadline header counts once, in however many tries it is sent.
 func TestBadDeadlineCountsOnce(t *testing.T) {
 	g := startStages(t, 1, twoPools(1, 2))
 	c := g.call(0, "a", "x-request-timeout-ms", "soon")
@@ -19,7 +19,7 @@ func TestBadDeadlineCountsOnce(t *testing.T) {
 	require.Equal(t, "soon", h.Get("x-request-timeout-ms"), "what can't be read is passed on")
 }
 
-// 3,000 ms: 300 in the tenant's queue, 200 in the model's, a first try to 2,800, back-off to 2,850.
+// Of 3,000 ms the tenant's queue takes 300 and the model's 200. The first try lasts until 2,800, the back-off until 2,850.
 func TestOneDeadlineForQueuesTriesAndBackOff(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -110,7 +110,7 @@ func TestRetryWaitsNoLongerThanWhatIsLeft(t *testing.T) {
 	}
 }
 
-// The deadline counts from the request's arrival: time between the stages is no gift either.
+// The deadline counts from the request's arrival, so time between the stages counts, too.
 func TestFirstTryIsToldWhatTheRouterUsedUp(t *testing.T) {
 	g := startStages(t, 1, twoPools(1, 1))
 	c := g.call(0, "a", "x-request-timeout-ms", "1000")
@@ -119,7 +119,7 @@ func TestFirstTryIsToldWhatTheRouterUsedUp(t *testing.T) {
 	require.Equal(t, "960", c.try().Forwarded().Headers.Get("x-request-timeout-ms"))
 }
 
-// A deadline header that only the attempt stage is told of is nobody's promise to the invocation: it stays as it is.
+// A deadline header that only the attempt stage knows is left as it is: the invocation has no deadline.
 func TestAttemptsOwnDeadlineHeaderIsLeftAloneWithoutADeadline(t *testing.T) {
 	c := twoPools(1, 1)
 	g := &stages{gateway: start(t, 1, with(with(c, "stage", "invocation"), "deadline", object{}))}

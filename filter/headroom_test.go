@@ -10,9 +10,7 @@ import (
 	"github.com/headgate/headgate/wasmtest"
 )
 
-// --- headroom ---
-
-// fits is how many of the model's requests run at once; they leave no trace but cancels, which are no signal.
+// fits is how many of the model's requests run at once. They end as cancels, which change no limit.
 func (g *gateway) fits(model string, tries int) int {
 	g.t.Helper()
 	var all []*wasmtest.Stream
@@ -76,7 +74,7 @@ func TestHeadroomKeepsItsMinimum(t *testing.T) {
 	}
 }
 
-// Nothing but time happens, and the waiter runs when the window is over.
+// A waiter runs when the window is over, without any other event.
 func TestHeadroomWakesAWaiter(t *testing.T) {
 	for _, elsewhere := range []bool{false, true} {
 		t.Run(fmt.Sprintf("queued before the 429 %t", elsewhere), func(t *testing.T) {
@@ -135,7 +133,7 @@ func TestHeadroomAIMDStepsDown(t *testing.T) {
 	}
 }
 
-// It grows by one a second after a quiet window, and only while the pool is really used.
+// The limit grows by one a second after a quiet window, and only while the pool is at least half used.
 func TestHeadroomAIMDRecoversUnderUse(t *testing.T) {
 	g := start(t, 2, config(pool("model", 10, "headroom", object{"mode": "aimd", "window": "5s", "min": 1})))
 	answer(429)(g.sendModel(0, "m"))
@@ -166,7 +164,8 @@ func TestHeadroomAIMDRecoversUnderUse(t *testing.T) {
 	require.Equal(t, 9, g.fits("m", 20))
 }
 
-// press sends requests of 500 ms to keep the pool full for that long, each ending as said, and reports each second's limit.
+// press keeps the pool full for some time with requests of 500 ms, which all end the same way. It tells again and again how many
+// run.
 func (g *gateway) press(d time.Duration, clients int, end ending, each func(running int)) {
 	g.t.Helper()
 	type call struct {

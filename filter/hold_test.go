@@ -10,66 +10,74 @@ import (
 	"github.com/headgate/headgate/wasmtest"
 )
 
-// What a hold of 200 ms after success, 700 ms after cancel and 2 s after failure makes of each ending. A failure's and a
+// What a hold of 200 ms after success, 700 ms after cancel and 2 s after failure makes of each outcome. A failure's and a
 // cancel's are followed by the success's.
+const (
+	afterSuccess = 200 * ms
+	afterCancel  = 900 * ms
+	afterFailure = 2200 * ms
+)
+
+// heldEndings are the endings of a request, and for how long its permit is on hold after each.
+var heldEndings = map[string]struct {
+	end      ending
+	hold     time.Duration
+	counters object // those of completed, aborted, provider_429 and provider_failure that are 1
+}{
+	"200":                          {answer(200), afterSuccess, object{"completed": 1}},
+	"204":                          {func(s *wasmtest.Stream) { s.ResponseHeaders(wasmtest.ResponseHeaders(204), true) }, afterSuccess, object{"completed": 1}},
+	"trailers":                     {inMidStream(func(s *wasmtest.Stream) { s.ResponseTrailers(wasmtest.HeadersOf("grpc-status", "0")) }), afterSuccess, object{"completed": 1}},
+	"302":                          {answer(302), afterSuccess, object{"completed": 1}},
+	"400":                          {answer(400), afterSuccess, object{"completed": 1}},
+	"401":                          {answer(401), afterSuccess, object{"completed": 1}},
+	"404":                          {answer(404), afterSuccess, object{"completed": 1}},
+	"404 with retry-after":         {answer(404, "retry-after", "9"), afterSuccess, object{"completed": 1}},
+	"a bare 403":                   {answer(403), afterSuccess, object{"completed": 1}},
+	"403 with retry-after":         {answer(403, "retry-after", "3"), 3200 * ms, object{"completed": 1, "provider_failure": 1}},
+	"403 with x-ratelimit":         {answer(403, "x-ratelimit-remaining", "0"), afterFailure, object{"completed": 1, "provider_failure": 1}},
+	"500":                          {answer(500), afterFailure, object{"completed": 1, "provider_failure": 1}},
+	"502":                          {answer(502), afterFailure, object{"completed": 1, "provider_failure": 1}},
+	"503":                          {answer(503), afterFailure, object{"completed": 1, "provider_failure": 1}},
+	"529":                          {answer(529), afterFailure, object{"completed": 1, "provider_failure": 1}},
+	"503 with a short retry-after": {answer(503, "retry-after", "1"), afterFailure, object{"completed": 1, "provider_failure": 1}},
+	"503 with a long retry-after":  {answer(503, "retry-after", "7"), 7200 * ms, object{"completed": 1, "provider_failure": 1}},
+	"429":                          {answer(429), afterFailure, object{"completed": 1, "provider_429": 1}},
+	"429 with retry-after":         {answer(429, "retry-after", "4"), 4200 * ms, object{"completed": 1, "provider_429": 1}},
+	"503 without a body":           {func(s *wasmtest.Stream) { s.ResponseHeaders(wasmtest.ResponseHeaders(503), true) }, afterFailure, object{"completed": 1, "provider_failure": 1}},
+	"503 cut in the middle": {func(s *wasmtest.Stream) {
+		s.ResponseHeaders(wasmtest.ResponseHeaders(503), false)
+		s.UpstreamReset()
+	}, afterFailure, object{"aborted": 1, "provider_failure": 1}},
+	"503 whose client leaves": {func(s *wasmtest.Stream) {
+		s.ResponseHeaders(wasmtest.ResponseHeaders(503), false)
+		s.ClientGone()
+	}, afterFailure, object{"aborted": 1, "provider_failure": 1}},
+	"reset before headers":           {upstreamReset, afterFailure, object{"aborted": 1, "provider_failure": 1}},
+	"cut in mid-stream":              {inMidStream(upstreamReset), afterFailure, object{"aborted": 1, "provider_failure": 1}},
+	"connection refused":             {hostReply(503, "upstream_reset_before_response_started{remote_connection_failure,delayed_connect_error:_111}"), afterFailure, object{"aborted": 1, "provider_failure": 1}},
+	"upstream timeout":               {hostReply(504, "upstream_response_timeout"), afterFailure, object{"aborted": 1, "provider_failure": 1}},
+	"per-try timeout":                {hostReply(504, "upstream_per_try_timeout"), afterFailure, object{"aborted": 1, "provider_failure": 1}},
+	"response timeout":               {hostReply(504, "response_timeout"), afterFailure, object{"aborted": 1, "provider_failure": 1}},
+	"client leaves before headers":   {clientGone, afterCancel, object{"aborted": 1}},
+	"client leaves the stream":       {inMidStream(clientGone), afterCancel, object{"aborted": 1}},
+	"upgrade that ends":              {upgraded((*wasmtest.Stream).Complete), afterSuccess, object{"completed": 1}},
+	"upgrade whose client leaves":    {upgraded(clientGone), afterSuccess, object{"completed": 1}},
+	"upgrade the upstream resets":    {upgraded(upstreamReset), afterSuccess, object{"completed": 1}},
+	"local upgrade that fails":       {hostReply(403, "upgrade_failed"), 0, object{"aborted": 1}},
+	"another filter's 403":           {hostReply(403, "rbac_access_denied_matched_policy[none]"), 0, object{"aborted": 1}},
+	"another filter's 429":           {hostReply(429, "request_rate_limited"), 0, object{"aborted": 1}},
+	"another filter's 503":           {hostReply(503, "fault_filter_abort"), 0, object{"aborted": 1}},
+	"another filter's 200":           {hostReply(200, "health_check_ok"), 0, object{"aborted": 1}},
+	"Envoy's redirect":               {hostReply(301, "direct_response"), 0, object{"aborted": 1}},
+	"Envoy's direct 204":             {hostReply(204, "direct_response"), 0, object{"aborted": 1}},
+	"no route":                       {hostReply(404, "route_not_found"), 0, object{"aborted": 1}},
+	"no healthy host":                {hostReply(503, "no_healthy_upstream"), 0, object{"aborted": 1}},
+	"Envoy's own circuit breaker":    {hostReply(503, "upstream_reset_before_response_started{overflow}"), 0, object{"aborted": 1}},
+	"too large for a filter's limit": {hostReply(413, "request_payload_too_large"), 0, object{"aborted": 1}},
+}
+
 func TestHoldAfterEveryEnding(t *testing.T) {
-	const success, cancel, failure = 200 * ms, 900 * ms, 2200 * ms
-	for name, c := range map[string]struct {
-		end      ending
-		hold     time.Duration
-		counters object // of completed, aborted, provider_429, provider_failure those that are 1
-	}{
-		"200":                          {answer(200), success, object{"completed": 1}},
-		"204":                          {func(s *wasmtest.Stream) { s.ResponseHeaders(wasmtest.ResponseHeaders(204), true) }, success, object{"completed": 1}},
-		"trailers":                     {inMidStream(func(s *wasmtest.Stream) { s.ResponseTrailers(wasmtest.HeadersOf("grpc-status", "0")) }), success, object{"completed": 1}},
-		"302":                          {answer(302), success, object{"completed": 1}},
-		"400":                          {answer(400), success, object{"completed": 1}},
-		"401":                          {answer(401), success, object{"completed": 1}},
-		"404":                          {answer(404), success, object{"completed": 1}},
-		"404 with retry-after":         {answer(404, "retry-after", "9"), success, object{"completed": 1}},
-		"a bare 403":                   {answer(403), success, object{"completed": 1}},
-		"403 with retry-after":         {answer(403, "retry-after", "3"), 3200 * ms, object{"completed": 1, "provider_failure": 1}},
-		"403 with x-ratelimit":         {answer(403, "x-ratelimit-remaining", "0"), failure, object{"completed": 1, "provider_failure": 1}},
-		"500":                          {answer(500), failure, object{"completed": 1, "provider_failure": 1}},
-		"502":                          {answer(502), failure, object{"completed": 1, "provider_failure": 1}},
-		"503":                          {answer(503), failure, object{"completed": 1, "provider_failure": 1}},
-		"529":                          {answer(529), failure, object{"completed": 1, "provider_failure": 1}},
-		"503 with a short retry-after": {answer(503, "retry-after", "1"), failure, object{"completed": 1, "provider_failure": 1}},
-		"503 with a long retry-after":  {answer(503, "retry-after", "7"), 7200 * ms, object{"completed": 1, "provider_failure": 1}},
-		"429":                          {answer(429), failure, object{"completed": 1, "provider_429": 1}},
-		"429 with retry-after":         {answer(429, "retry-after", "4"), 4200 * ms, object{"completed": 1, "provider_429": 1}},
-		"503 without a body":           {func(s *wasmtest.Stream) { s.ResponseHeaders(wasmtest.ResponseHeaders(503), true) }, failure, object{"completed": 1, "provider_failure": 1}},
-		"503 cut in the middle": {func(s *wasmtest.Stream) {
-			s.ResponseHeaders(wasmtest.ResponseHeaders(503), false)
-			s.UpstreamReset()
-		}, failure, object{"aborted": 1, "provider_failure": 1}},
-		"503 whose client leaves": {func(s *wasmtest.Stream) {
-			s.ResponseHeaders(wasmtest.ResponseHeaders(503), false)
-			s.ClientGone()
-		}, failure, object{"aborted": 1, "provider_failure": 1}},
-		"reset before headers":           {upstreamReset, failure, object{"aborted": 1, "provider_failure": 1}},
-		"cut in mid-stream":              {inMidStream(upstreamReset), failure, object{"aborted": 1, "provider_failure": 1}},
-		"connection refused":             {hostReply(503, "upstream_reset_before_response_started{remote_connection_failure,delayed_connect_error:_111}"), failure, object{"aborted": 1, "provider_failure": 1}},
-		"upstream timeout":               {hostReply(504, "upstream_response_timeout"), failure, object{"aborted": 1, "provider_failure": 1}},
-		"per-try timeout":                {hostReply(504, "upstream_per_try_timeout"), failure, object{"aborted": 1, "provider_failure": 1}},
-		"response timeout":               {hostReply(504, "response_timeout"), failure, object{"aborted": 1, "provider_failure": 1}},
-		"client leaves before headers":   {clientGone, cancel, object{"aborted": 1}},
-		"client leaves the stream":       {inMidStream(clientGone), cancel, object{"aborted": 1}},
-		"upgrade that ends":              {upgraded((*wasmtest.Stream).Complete), success, object{"completed": 1}},
-		"upgrade whose client leaves":    {upgraded(clientGone), success, object{"completed": 1}},
-		"upgrade the upstream resets":    {upgraded(upstreamReset), success, object{"completed": 1}},
-		"local upgrade that fails":       {hostReply(403, "upgrade_failed"), 0, object{"aborted": 1}},
-		"another filter's 403":           {hostReply(403, "rbac_access_denied_matched_policy[none]"), 0, object{"aborted": 1}},
-		"another filter's 429":           {hostReply(429, "request_rate_limited"), 0, object{"aborted": 1}},
-		"another filter's 503":           {hostReply(503, "fault_filter_abort"), 0, object{"aborted": 1}},
-		"another filter's 200":           {hostReply(200, "health_check_ok"), 0, object{"aborted": 1}},
-		"Envoy's redirect":               {hostReply(301, "direct_response"), 0, object{"aborted": 1}},
-		"Envoy's direct 204":             {hostReply(204, "direct_response"), 0, object{"aborted": 1}},
-		"no route":                       {hostReply(404, "route_not_found"), 0, object{"aborted": 1}},
-		"no healthy host":                {hostReply(503, "no_healthy_upstream"), 0, object{"aborted": 1}},
-		"Envoy's own circuit breaker":    {hostReply(503, "upstream_reset_before_response_started{overflow}"), 0, object{"aborted": 1}},
-		"too large for a filter's limit": {hostReply(413, "request_payload_too_large"), 0, object{"aborted": 1}},
-	} {
+	for name, c := range heldEndings {
 		t.Run(name, func(t *testing.T) {
 			g := start(t, 2, config(pool("model", 1, "queue", 1, "max_wait", "60s", "hold", object{"success": "200ms", "cancel": "700ms", "failure": "2s"})))
 			a, w := g.sendModel(0, "m"), g.sendModel(1, "m")
@@ -92,7 +100,7 @@ func TestHoldAfterEveryEnding(t *testing.T) {
 	}
 }
 
-// Each part of a hold stands for itself.
+// Each part of a hold works without the others.
 func TestHoldsAddUp(t *testing.T) {
 	for _, c := range []struct {
 		hold object
@@ -162,7 +170,7 @@ func TestRetryAfterTellsTheHoldsEnd(t *testing.T) {
 	g.requireRunning(g.sendModel(1, "m"), "a request at the hold's end")
 }
 
-// What the gateway itself refuses, or never sends on, holds nothing, whatever the holds.
+// What the gateway itself refuses, or never sends on, holds nothing, whatever is configured.
 func TestOwnRefusalsHoldNothing(t *testing.T) {
 	hold := object{"success": "1m", "cancel": "1m", "failure": "1m"}
 	g := start(t, 2, config(
@@ -170,7 +178,7 @@ func TestOwnRefusalsHoldNothing(t *testing.T) {
 		object{"name": "tenant", "key": []string{"tenant"}, "limit": 5, "queue": 5, "max_wait": "1s", "keys": object{"closed": object{"limit": 0}, "one": object{"limit": 1}}}))
 	g.requireRefused(g.send(0, "x-model", "m", "x-tenant", "closed"), noPermit, "tenant", "a request that a later pool refuses")
 	one := g.send(0, "x-model", "m", "x-tenant", "one")
-	g.requireWaiting(func() *wasmtest.Stream { s := g.send(1, "x-model", "m", "x-tenant", "one"); return s }(), "a request that a later pool queues")
+	g.requireWaiting(g.send(1, "x-model", "m", "x-tenant", "one"), "a request that a later pool queues")
 	full := g.sendModel(0, "m")
 	g.requireWaiting(full, "a request behind the full model")
 	gone := g.sendModel(1, "m")
@@ -187,7 +195,7 @@ func TestOwnRefusalsHoldNothing(t *testing.T) {
 	g.requireRunning(one, "the one that runs")
 }
 
-// A waiter that is granted and whose client leaves before it goes on was never sent.
+// A waiter whose client leaves after the grant and before it goes on was never sent.
 func TestGrantedWaiterThatIsGoneHoldsNothing(t *testing.T) {
 	g := start(t, 2, config(pool("model", 1, "queue", 2, "max_wait", "60s", "hold", object{"cancel": "1m"})))
 	a, b, c := g.sendModel(0, "m"), g.sendModel(1, "m"), g.sendModel(0, "m")
@@ -234,7 +242,7 @@ func TestCase_O25_SecondFailureDuringAHold(t *testing.T) {
 				require.Equal(t, 2, g.gauge("model.on_hold")+g.gauge("model.inflight"))
 			}
 			g.host.Run(20 * minute)
-			g.requireWaiting(waiters[2], "the third waiter: each held permit is freed once")
+			g.requireWaiting(waiters[2], "the third waiter: each permit on hold is freed once")
 		})
 	}
 }
@@ -261,7 +269,7 @@ func TestCase_O25_TenFailuresWithALimitOfThree(t *testing.T) {
 	require.Equal(t, 10, g.counter("model.provider_failure"))
 }
 
-// In a fair pool a tenant's own holds count for its share; those of the provider's failures for nobody's.
+// In a fair pool a tenant's own holds count for its share. Those of the provider's failures count for no tenant's.
 func TestHoldsAndFairness(t *testing.T) {
 	for name, c := range map[string]struct {
 		end   ending

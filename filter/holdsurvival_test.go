@@ -9,7 +9,7 @@ import (
 	"github.com/headgate/headgate/wasmtest"
 )
 
-// A hold is in the record: it neither ends with the worker that made it nor lasts longer for its death.
+// A hold is in the record. It neither ends with the worker that made it, nor lasts longer because of its death.
 func TestHoldSurvivesItsWorker(t *testing.T) {
 	for _, back := range []bool{false, true} {
 		t.Run(fmt.Sprintf("which comes back %t", back), func(t *testing.T) {
@@ -26,7 +26,7 @@ func TestHoldSurvivesItsWorker(t *testing.T) {
 			}
 			g.host.Run(5 * second)
 			g.requireRunning(w[0], "a waiter, with the dead one's permit")
-			g.requireWaiting(w[1], "a waiter, two permits held")
+			g.requireWaiting(w[1], "a waiter, two permits on hold")
 			require.Equal(t, 2, g.gauge("model.on_hold"))
 			g.after("the waiters run", func() bool { return runs(w[1]) && runs(w[2]) })
 			require.Equal(t, 20*second, g.host.Elapsed()-died)
@@ -95,7 +95,8 @@ func TestHoldSurvivesAReload(t *testing.T) {
 	})
 }
 
-// A context that knows a record only from its look round at the start must not speak for the streams it runs there later.
+// A context that maintained a record at its start knows nothing of it. It must not reconcile the streams away that it runs there
+// later.
 func TestHoldsEndThatFindsNoSwapDropsNobody(t *testing.T) {
 	c := func(wait string) object {
 		return with(config(pool("model", 2, "queue", 4, "max_wait", wait, "hold", object{"failure": "3s"})), "lease", "1h")
@@ -124,7 +125,7 @@ func TestHoldsEndThatFindsNoSwapDropsNobody(t *testing.T) {
 	g.requireWaiting(g.sendModel(1, "m"), "the third: two run")
 }
 
-// A key whose hold is over can lose its place to another key; the gauge follows.
+// A key whose hold is over can lose its place to another key. The gauge falls then.
 func TestHoldsGaugeWhenTheKeysPlaceIsGivenAway(t *testing.T) {
 	g := start(t, 2, with(config(pool("model", 1, "hold", object{"failure": "2s"})), "max_keys", 1))
 	g.sendModel(1, "m").Respond(200, "ok")

@@ -149,7 +149,7 @@ func TestFirstSourceThatYieldsWins(t *testing.T) {
 	require.Equal(t, "path", g.identified(nil, "/t/path", "x-tenant", "").tenant, "an empty header yields nothing")
 }
 
-// No header is looked at that the configuration doesn't name, and none where the tenant comes from elsewhere.
+// Only headers that the configuration names are read. None is read for a tenant that comes from elsewhere.
 func TestClientsHeadersNameNoTenantUnlessTrusted(t *testing.T) {
 	g := identifying(t, object{"tenant": []object{{"metadata": []string{jwt, "payload", "sub"}}}})
 	require.Equal(t, "anonymous", g.identified(nil, "/", "x-tenant", "acme", "sub", "acme", jwt, "acme", "x-headgate-tenant", "acme").tenant)
@@ -267,7 +267,7 @@ func TestNamesAreBoundedAndHaveNoControlCharacters(t *testing.T) {
 	require.Equal(t, name(strings.Repeat("z", 300)), g.identified(nil, "/", "x-model", strings.Repeat("z", 300)).model, "all dimensions alike")
 }
 
-// A key of two dimensions: no two pairs of values make one key, whatever is in them.
+// In a pool with a key of two dimensions, no two pairs of values make one key, whatever is in them.
 func TestKeysOfTwoDimensionsDoNotCollide(t *testing.T) {
 	long := strings.Repeat("x", 127)
 	pairs := [][2]string{

@@ -13,21 +13,19 @@ func TestCase_O29_KeysAreBounded(t *testing.T) {
 	const maxKeys = 8
 	c := with(config(pool("model", 1, "keys", object{"gpt": object{"limit": 2}})), "max_keys", maxKeys)
 	g := start(t, 2, c)
-	var held []*wasmtest.Stream
-	running := 0
+	var running []*wasmtest.Stream
 	for i := range 40 {
 		s := g.sendModel(i%2, fmt.Sprintf("random-%d", i))
 		if runs(s) {
-			running++
-			held = append(held, s)
+			running = append(running, s)
 		}
 	}
-	require.Equal(t, maxKeys+1, running, "as many keys as max_keys allows, and the one that the others share")
+	require.Len(t, running, maxKeys+1, "as many keys as max_keys allows, and the one that the others share")
 	require.Equal(t, maxKeys, g.gauge("model.keys"))
 	a, b := g.sendModel(0, "gpt"), g.sendModel(1, "gpt")
 	g.requireRunning(a, "a configured model's request")
 	g.requireRunning(b, "a configured model's second request")
-	for _, s := range append(held, a, b) {
+	for _, s := range append(running, a, b) {
 		s.Respond(200, "ok")
 	}
 	keys := len(g.host.SharedData().Keys())
@@ -61,7 +59,7 @@ func TestKeysThatTakeTurnsInOneSlot(t *testing.T) {
 	g.requireDrained("model")
 }
 
-// A flood of names makes the filter forget keys that no stream uses; one that a request will ask for next is found again.
+// A flood of names makes the filter forget keys that no stream uses. A key that a request asks for later is found again.
 func TestFloodOfModelsWhileARequestWaitsInAnEarlierPool(t *testing.T) {
 	g := start(t, 1, with(config(
 		object{"name": "tenant", "key": []string{"tenant"}, "limit": 1, "queue": 4, "max_wait": "60s"},

@@ -10,7 +10,7 @@ import (
 	"github.com/headgate/headgate/wasmtest"
 )
 
-// Only background work is gated; interactive calls pass, and a limit for all stands behind both.
+// A pool limits background work alone. Interactive calls pass it. A pool for all limits both.
 func TestOnlyBackgroundIsGated(t *testing.T) {
 	c := config(
 		object{"name": "background", "key": []string{"class"}, "match": object{"class": []string{"background", "batch"}}, "limit": 1, "hold": object{"failure": "5s"}, "breaker": breaking(2)},

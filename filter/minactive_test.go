@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// min_active permits are left alone by holds.
+// Holds leave min_active permits alone.
 func TestMinActive(t *testing.T) {
 	for minActive, most := range map[int]int{0: 4, 1: 3, 2: 2, 3: 1, 4: 0} {
 		t.Run(fmt.Sprint(minActive), func(t *testing.T) {

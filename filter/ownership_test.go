@@ -16,8 +16,8 @@ import (
 	"github.com/headgate/headgate/wasmtest"
 )
 
-// Each cell of the table in docs/ownership.md names the tests that show it: those exist, and every test of ownership is
-// named in some cell.
+// Each cell of the table in docs/ownership.md names the tests that show it. These tests exist, and every test of ownership is
+// named in a cell.
 func TestOwnershipTableNamesItsTests(t *testing.T) {
 	files, err := filepath.Glob("*_test.go")
 	require.NoError(t, err)
@@ -200,7 +200,7 @@ func TestOwnership_Hedge(t *testing.T) {
 	a.Respond(200, "ok")
 	g.drained()
 
-	// One permit only: the hedge waits, and is dropped in the queue, or takes over.
+	// With one permit the hedge waits. It is dropped in the queue, or takes the permit over.
 	g = startStages(t, 2, twoPools(1, 1))
 	b := g.call(0, "b")
 	b1, b2 := b.try(), b.try()

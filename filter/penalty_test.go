@@ -8,10 +8,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// With a penalty, failing permits are held for that in place of the failure's hold, doubling with each failure in a row.
+// With a penalty, a failure's permit is on hold for the penalty in place of the failure's hold. It doubles with each failure in a
+// row.
 func TestPenaltyDoubles(t *testing.T) {
-	heldFor := func(g *gateway) time.Duration {
-		return g.after("nothing is held", func() bool { return g.gauge("model.on_hold") == 0 })
+	onHoldFor := func(g *gateway) time.Duration {
+		return g.after("nothing is on hold", func() bool { return g.gauge("model.on_hold") == 0 })
 	}
 	b := breaking(1000, "penalty", "1s", "max_penalty", "5s")
 	for _, c := range []struct {
@@ -23,18 +24,18 @@ func TestPenaltyDoubles(t *testing.T) {
 			for range 2 {
 				for _, want := range []time.Duration{second, 2 * second, 4 * second, 5 * second, 5 * second} {
 					g.fail(1)
-					require.Equal(t, want+c.plus, heldFor(g))
+					require.Equal(t, want+c.plus, onHoldFor(g))
 				}
 				g.pass(1, "a request that succeeds")
-				heldFor(g)
+				onHoldFor(g)
 			}
 			answer(503, "retry-after", "30")(g.sendModel(0, "m"))
-			require.Equal(t, 30*second+c.plus, heldFor(g), "the provider's word lengthens it")
+			require.Equal(t, 30*second+c.plus, onHoldFor(g), "the provider's retry-after lengthens it")
 			g.sendModel(0, "m").ClientGone()
-			heldFor(g)
+			onHoldFor(g)
 			hostReply(403, "rbac")(g.sendModel(1, "m"))
 			g.fail(1)
-			require.Equal(t, 2*second+c.plus, heldFor(g), "what is no verdict neither doubles nor begins anew")
+			require.Equal(t, 2*second+c.plus, onHoldFor(g), "what is no verdict neither doubles nor begins anew")
 			g.requireDrained("model")
 		})
 	}

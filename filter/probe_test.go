@@ -36,122 +36,148 @@ func TestHalfOpenLetsExactlyOneThrough(t *testing.T) {
 	}
 }
 
-// Every ending of a probe gives its place back: the next request is let through, and closes the breaker.
-func TestCase_O23_EveryEndingOfTheProbe(t *testing.T) {
-	type verdict int
-	const (
-		undecided verdict = iota
-		closes
-		reopens
-	)
-	later := object{"name": "later", "key": []string{"tenant"}, "limit": 1, "queue": 1, "max_wait": "500ms", "keys": object{"closed": object{"limit": 0}}}
-	sent := func(end ending) func(*gateway) {
-		return func(g *gateway) {
-			s := g.send(1, "x-model", "m", "x-tenant", "t")
-			g.requireRunning(s, "the probe")
-			g.requireOpen(g.sendModel(0, "m"), 1, "a request beside the probe")
-			end(s)
-			g.host.Drain()
-		}
-	}
-	for name, c := range map[string]struct {
-		probe   func(g *gateway)
-		verdict verdict
-	}{
-		"a: the client leaves":               {sent(clientGone), undecided},
-		"a: the client leaves after a while": {sent(func(s *wasmtest.Stream) { s.ClientGone() }), undecided},
-		"b: 400":                             {sent(answer(400)), closes},
-		"b: 401":                             {sent(answer(401)), closes},
-		"b: a bare 403":                      {sent(answer(403)), closes},
-		"c: a later pool refuses it": {func(g *gateway) {
-			g.requireRefused(g.send(1, "x-model", "m", "x-tenant", "closed"), noPermit, "later", "the probe")
-		}, undecided},
-		"d: another filter answers 403":       {sent(hostReply(403, "rbac")), undecided},
-		"d: another filter answers 200":       {sent(hostReply(200, "health_check_ok")), undecided},
-		"d: another filter answers 503":       {sent(hostReply(503, "fault_filter_abort")), undecided},
-		"d: Envoy's own circuit breaker":      {sent(hostReply(503, "upstream_reset_before_response_started{overflow}")), undecided},
-		"e: it is reset before headers":       {sent(upstreamReset), reopens},
-		"e: it times out":                     {sent(hostReply(504, "upstream_response_timeout")), reopens},
-		"503":                                 {sent(answer(503)), reopens},
-		"429":                                 {sent(answer(429)), reopens},
-		"the client leaves after the headers": {sent(inMidStream(clientGone)), closes},
-		"it is cut after the headers":         {sent(inMidStream(upstreamReset)), closes},
-		"101":                                 {sent(upgraded(clientGone)), closes},
-		"f: its deadline passes in a later queue": {func(g *gateway) {
-			s := g.send(1, "x-model", "m", "x-tenant", "busy", "x-request-timeout-ms", "300")
-			g.requireWaiting(s, "the probe, in the later pool's queue")
-			g.host.Run(300*ms + tick)
-			g.requireRefused(s, tooLate, "later", "the probe")
-		}, undecided},
-		"f: its budget ends in a later queue": {func(g *gateway) {
-			s := g.send(0, "x-model", "m", "x-tenant", "busy")
-			g.host.Run(500*ms + tick)
-			g.requireRefused(s, tooLate, "later", "the probe")
-		}, undecided},
-		"its client leaves a later queue": {func(g *gateway) {
-			s := g.send(0, "x-model", "m", "x-tenant", "busy")
-			g.requireWaiting(s, "the probe, in the later pool's queue")
-			s.ClientGone()
-		}, undecided},
-		"its worker dies": {func(g *gateway) {
-			g.requireRunning(g.send(1, "x-model", "m", "x-tenant", "t"), "the probe")
-			g.host.Worker(1).Kill()
-			require.NoError(g.t, g.host.Worker(1).Reload())
-			g.host.Run(second + 2*tick) // the lease
-			g.sendModel(1, "n").Respond(200, "ok")
-		}, undecided},
-		"no swap succeeds at its end": {func(g *gateway) {
-			s := g.send(1, "x-model", "m", "x-tenant", "t")
-			g.requireRunning(s, "the probe")
-			g.host.OnHostCall(func(c *wasmtest.HostCall) {
-				if c.Name() == "proxy_set_shared_data" {
-					c.Fail(wasmtest.StatusCasMismatch)
-				}
-			})
-			s.ClientGone()
-			g.host.OnHostCall(nil)
-			g.host.Run(100 * ms)
-		}, undecided},
-		"no swap succeeds at its headers": {func(g *gateway) {
-			s := g.send(1, "x-model", "m", "x-tenant", "t")
-			g.requireRunning(s, "the probe")
-			g.host.OnHostCall(func(c *wasmtest.HostCall) {
-				if c.Name() == "proxy_set_shared_data" {
-					c.Fail(wasmtest.StatusCasMismatch)
-				}
-			})
-			s.ResponseHeaders(wasmtest.ResponseHeaders(200), false)
-			g.host.OnHostCall(nil)
-			g.host.Run(100 * ms)
-			s.ResponseBody([]byte("{}"), true)
-		}, undecided},
-	} {
-		t.Run(name, func(t *testing.T) {
-			g := start(t, 2, with(config(guardedPool(breaking(5)), later), "lease", "1s"))
-			for i := range 5 {
-				answer(503)(g.send(i%2, "x-model", "m", "x-tenant", fmt.Sprint(i)))
-			}
-			g.requireRunning(g.send(0, "x-model", "other", "x-tenant", "busy"), "the one that fills the later pool for a tenant")
-			g.host.Run(2 * second)
-			c.probe(g)
-			if c.verdict == reopens {
-				g.requireOpen(g.sendModel(0, "m"), 4, "the request after the failed probe")
-				g.host.Run(4 * second)
-			}
-			if c.verdict != closes {
-				s := g.send(0, "x-model", "m", "x-tenant", "u")
-				g.requireRunning(s, "the next probe")
-				g.requireOpen(g.send(1, "x-model", "m", "x-tenant", "v"), 1, "a request beside it")
-				s.Respond(200, "ok")
-			}
-			for i := range 10 {
-				g.requireRunning(g.send(i%2, "x-model", "m", "x-tenant", fmt.Sprint("closed", i)), "a request after the good probe")
-			}
-		})
+// A probeVerdict is what a probe's ending says of the breaker.
+type probeVerdict int
+
+const (
+	undecided probeVerdict = iota
+	closes
+	reopens
+)
+
+// sent is a probe that is sent to its provider, and ends so.
+func sent(end ending) func(*gateway) {
+	return func(g *gateway) {
+		s := g.sendProbe()
+		g.requireOpen(g.sendModel(0, "m"), 1, "a request beside the probe")
+		end(s)
+		g.host.Drain()
 	}
 }
 
-// One request a second: whatever became of the probe, the breaker is closed after at most one more probe interval.
+func (g *gateway) sendProbe() *wasmtest.Stream {
+	g.t.Helper()
+	s := g.send(1, "x-model", "m", "x-tenant", "t")
+	g.requireRunning(s, "the probe")
+	return s
+}
+
+// withoutSwaps does something while no swap succeeds.
+func (g *gateway) withoutSwaps(do func()) {
+	g.host.OnHostCall(func(c *wasmtest.HostCall) {
+		if c.Name() == "proxy_set_shared_data" {
+			c.Fail(wasmtest.StatusCasMismatch)
+		}
+	})
+	do()
+	g.host.OnHostCall(nil)
+	g.host.Run(100 * ms)
+}
+
+// sentProbes are the endings of a probe that is sent.
+var sentProbes = map[string]struct {
+	end     ending
+	verdict probeVerdict
+}{
+	"the client leaves":                   {clientGone, undecided},
+	"400":                                 {answer(400), closes},
+	"401":                                 {answer(401), closes},
+	"a bare 403":                          {answer(403), closes},
+	"another filter answers 403":          {hostReply(403, "rbac"), undecided},
+	"another filter answers 200":          {hostReply(200, "health_check_ok"), undecided},
+	"another filter answers 503":          {hostReply(503, "fault_filter_abort"), undecided},
+	"Envoy's own circuit breaker":         {hostReply(503, "upstream_reset_before_response_started{overflow}"), undecided},
+	"it is reset before headers":          {upstreamReset, reopens},
+	"it times out":                        {hostReply(504, "upstream_response_timeout"), reopens},
+	"503":                                 {answer(503), reopens},
+	"429":                                 {answer(429), reopens},
+	"the client leaves after the headers": {inMidStream(clientGone), closes},
+	"it is cut after the headers":         {inMidStream(upstreamReset), closes},
+	"101":                                 {upgraded(clientGone), closes},
+}
+
+// undecidedProbes are other ways in which a probe ends without a verdict.
+var undecidedProbes = map[string]func(*gateway){
+	"the client leaves after a while": func(g *gateway) {
+		s := g.sendProbe()
+		g.host.Run(3 * second)
+		s.ClientGone()
+	},
+	"a later pool refuses it": func(g *gateway) {
+		g.requireRefused(g.send(1, "x-model", "m", "x-tenant", "closed"), noPermit, "later", "the probe")
+	},
+	"its deadline passes in a later queue": func(g *gateway) {
+		s := g.send(1, "x-model", "m", "x-tenant", "busy", "x-request-timeout-ms", "300")
+		g.requireWaiting(s, "the probe, in the later pool's queue")
+		g.host.Run(300*ms + tick)
+		g.requireRefused(s, tooLate, "later", "the probe")
+	},
+	"its budget ends in a later queue": func(g *gateway) {
+		s := g.send(0, "x-model", "m", "x-tenant", "busy")
+		g.host.Run(500*ms + tick)
+		g.requireRefused(s, tooLate, "later", "the probe")
+	},
+	"its client leaves a later queue": func(g *gateway) {
+		s := g.send(0, "x-model", "m", "x-tenant", "busy")
+		g.requireWaiting(s, "the probe, in the later pool's queue")
+		s.ClientGone()
+	},
+	"its worker dies": func(g *gateway) {
+		g.sendProbe()
+		g.host.Worker(1).Kill()
+		require.NoError(g.t, g.host.Worker(1).Reload())
+		g.host.Run(second + 2*tick) // the lease
+		g.sendModel(1, "n").Respond(200, "ok")
+	},
+	"no swap succeeds at its end": func(g *gateway) {
+		s := g.sendProbe()
+		g.withoutSwaps(s.ClientGone)
+	},
+	"no swap succeeds at its headers": func(g *gateway) {
+		s := g.sendProbe()
+		g.withoutSwaps(func() { s.ResponseHeaders(wasmtest.ResponseHeaders(200), false) })
+		s.ResponseBody([]byte("{}"), true)
+	},
+}
+
+// Every ending of a probe gives its place back: the next request is let through, and closes the breaker.
+func TestCase_O23_EveryEndingOfTheProbe(t *testing.T) {
+	for name, c := range sentProbes {
+		t.Run(name, func(t *testing.T) { requirePlaceBack(t, sent(c.end), c.verdict) })
+	}
+	for name, probe := range undecidedProbes {
+		t.Run(name, func(t *testing.T) { requirePlaceBack(t, probe, undecided) })
+	}
+}
+
+// requirePlaceBack opens a breaker, lets a probe end, and checks that the breaker closes as the verdict says.
+func requirePlaceBack(t *testing.T, probe func(*gateway), verdict probeVerdict) {
+	t.Helper()
+	later := object{"name": "later", "key": []string{"tenant"}, "limit": 1, "queue": 1, "max_wait": "500ms",
+		"keys": object{"closed": object{"limit": 0}}}
+	g := start(t, 2, with(config(guardedPool(breaking(5)), later), "lease", "1s"))
+	for i := range 5 {
+		answer(503)(g.send(i%2, "x-model", "m", "x-tenant", fmt.Sprint(i)))
+	}
+	g.requireRunning(g.send(0, "x-model", "other", "x-tenant", "busy"), "the one that fills the later pool for a tenant")
+	g.host.Run(2 * second)
+	probe(g)
+	if verdict == reopens {
+		g.requireOpen(g.sendModel(0, "m"), 4, "the request after the failed probe")
+		g.host.Run(4 * second)
+	}
+	if verdict != closes {
+		s := g.send(0, "x-model", "m", "x-tenant", "u")
+		g.requireRunning(s, "the next probe")
+		g.requireOpen(g.send(1, "x-model", "m", "x-tenant", "v"), 1, "a request beside it")
+		s.Respond(200, "ok")
+	}
+	for i := range 10 {
+		g.requireRunning(g.send(i%2, "x-model", "m", "x-tenant", fmt.Sprint("closed", i)), "a request after the good probe")
+	}
+}
+
+// With one request a second the breaker is closed after one more probe at most, whatever became of the first.
 func TestCase_O23_OneRequestASecondClosesIt(t *testing.T) {
 	for name, end := range map[string]ending{"cancelled": clientGone, "failed": upstreamReset, "answered elsewhere": hostReply(403, "rbac")} {
 		t.Run(name, func(t *testing.T) {
@@ -174,7 +200,7 @@ func TestCase_O23_OneRequestASecondClosesIt(t *testing.T) {
 	}
 }
 
-// The answer's beginning decides: a stream may go on for hours.
+// The beginning of the answer decides, since a stream may go on for hours.
 func TestProbeDecidesAtItsHeaders(t *testing.T) {
 	t.Run("success", func(t *testing.T) {
 		g := start(t, 2, guarded(breaking(1)))

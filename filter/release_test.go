@@ -7,7 +7,7 @@ import (
 	"github.com/headgate/headgate/wasmtest"
 )
 
-// A permit is back with the stream's end, whatever ends it, and not before.
+// A permit is free when its stream ends, whatever ends it, and not before.
 func TestEveryEndGivesThePermitBack(t *testing.T) {
 	ends := map[string]func(s *wasmtest.Stream){
 		"a whole response":                   func(s *wasmtest.Stream) { s.Respond(200, "ok") },

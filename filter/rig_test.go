@@ -14,18 +14,14 @@ import (
 )
 
 const (
-	ms   = time.Millisecond
-	tick = 10 * ms // what a wait may be late by
-
-	noPermit = "ADMISSION_REJECTED"
-	tooLate  = "ADMISSION_WAIT_DEADLINE_EXCEEDED"
-)
-
-const (
-	breakerOpen = "BREAKER_OPEN"
-
+	ms     = time.Millisecond
 	second = time.Second
 	minute = time.Minute
+	tick   = 10 * ms // what a wait may be late by
+
+	noPermit    = "ADMISSION_REJECTED"
+	tooLate     = "ADMISSION_WAIT_DEADLINE_EXCEEDED"
+	breakerOpen = "BREAKER_OPEN"
 )
 
 type object = map[string]any
@@ -115,8 +111,6 @@ func (g *gateway) sendModel(worker int, model string) *wasmtest.Stream {
 	return g.send(worker, "x-model", model)
 }
 
-// --- routes and classes ---
-
 func (g *gateway) sendTo(worker int, method, path string, headers ...string) *wasmtest.Stream {
 	s := g.plugin.Stream(worker)
 	s.RequestHeaders(wasmtest.RequestHeaders(method, path, append([]string{"x-model", "m"}, headers...)...), true)
@@ -133,19 +127,19 @@ func waits(s *wasmtest.Stream) bool { return s.Paused() }
 
 func (g *gateway) requireRunning(s *wasmtest.Stream, what string) {
 	g.t.Helper()
-	require.Truef(g.t, runs(s), "%s should run, but %s", what, fate(s))
+	require.Truef(g.t, runs(s), "%s should run, but %s", what, stateOf(s))
 }
 
 func (g *gateway) requireWaiting(s *wasmtest.Stream, what string) {
 	g.t.Helper()
-	require.Truef(g.t, waits(s), "%s should wait, but %s", what, fate(s))
+	require.Truef(g.t, waits(s), "%s should wait, but %s", what, stateOf(s))
 }
 
 // requireRefused checks a refusal against what clients are promised.
 func (g *gateway) requireRefused(s *wasmtest.Stream, reason, pool, what string) {
 	g.t.Helper()
 	r := s.LocalReply()
-	require.NotNilf(g.t, r, "%s should be refused, but %s", what, fate(s))
+	require.NotNilf(g.t, r, "%s should be refused, but %s", what, stateOf(s))
 	require.Equalf(g.t, 429, r.Code, what)
 	require.Equalf(g.t, reason, r.Headers.Get("x-headgate-reason"), what)
 	require.Equalf(g.t, pool, r.Headers.Get("x-headgate-pool"), what)
@@ -166,7 +160,7 @@ func (g *gateway) requireRefused(s *wasmtest.Stream, reason, pool, what string) 
 func (g *gateway) requireOpen(s *wasmtest.Stream, retryAfter int, what string) {
 	g.t.Helper()
 	r := s.LocalReply()
-	require.NotNilf(g.t, r, "%s should be refused by the breaker, but %s", what, fate(s))
+	require.NotNilf(g.t, r, "%s should be refused by the breaker, but %s", what, stateOf(s))
 	require.Equalf(g.t, 503, r.Code, what)
 	require.Equalf(g.t, breakerOpen, r.Headers.Get("x-headgate-reason"), what)
 	require.Equalf(g.t, "model", r.Headers.Get("x-headgate-pool"), what)
@@ -175,7 +169,8 @@ func (g *gateway) requireOpen(s *wasmtest.Stream, retryAfter int, what string) {
 	require.Containsf(g.t, string(r.Body), `"code":"BREAKER_OPEN"`, what)
 }
 
-func fate(s *wasmtest.Stream) string {
+// stateOf says what a request does, or how it ended.
+func stateOf(s *wasmtest.Stream) string {
 	end, ended := s.Ended()
 	switch {
 	case s.LocalReply() != nil:
@@ -195,7 +190,7 @@ func (g *gateway) gauge(name string) int { return int(int64(g.host.Gauge("headga
 
 var outcomes = []string{"admitted", "rejected_queue_full", "rejected_closed", "rejected_breaker", "expired_max_wait", "expired_deadline", "cancelled_waiting"}
 
-// requireDrained is the drain check: nothing runs or waits, and each evaluated request had one outcome.
+// requireDrained is the drain check: nothing runs, waits or is on hold, and each evaluated request had one outcome.
 func (g *gateway) requireDrained(pools ...string) {
 	g.t.Helper()
 	for _, p := range pools {
@@ -243,7 +238,7 @@ func (g *gateway) requireFits(n int, pool string, send func(worker int) *wasmtes
 	return running
 }
 
-// requireQuiet checks that nothing is left that needs time: an idle gateway doesn't tick.
+// requireQuiet checks that nothing is left that needs time. An idle gateway doesn't tick.
 func (g *gateway) requireQuiet() {
 	g.t.Helper()
 	g.host.Run(30 * second) // seats are given up
@@ -254,6 +249,6 @@ func (g *gateway) requireQuiet() {
 func (g *gateway) after(what string, holds func() bool) time.Duration {
 	g.t.Helper()
 	since := g.host.Elapsed()
-	require.Truef(g.t, g.host.RunUntil(time.Hour, holds), "it never came to pass that %s", what)
+	require.Truef(g.t, g.host.RunUntil(time.Hour, holds), "it never happened that %s", what)
 	return g.host.Elapsed() - since
 }

@@ -10,7 +10,7 @@ import (
 
 func routed(routes []string, pools ...object) object { return with(config(pools...), "routes", routes) }
 
-// Without a pool keyed by route, limits in patterns make one, named route.
+// Without a pool whose key is the route, limits in patterns make one. Its name is route.
 func TestRouteLimitsMakeAPool(t *testing.T) {
 	g := start(t, 2, routed([]string{"POST /chat/completions:2", "POST /messages:1@msg", "POST /messages/batches:1@msg", "/embeddings:3", "POST /closed:0", "POST /responses"},
 		object{"name": "gateway", "limit": 100}))
@@ -60,7 +60,7 @@ func TestCase_O20_SpellingsMeetTheRoutesLimit(t *testing.T) {
 	require.Zero(t, g.counter("ungoverned"))
 }
 
-// A pool keyed by route takes the patterns' limits; routes without one have the pool's, and its queue and holds are theirs.
+// A pool whose key is the route takes the patterns' limits. Other routes have the pool's limit. All have its queue and holds.
 func TestRouteLimitsInAPoolKeyedByRoute(t *testing.T) {
 	g := start(t, 2, routed([]string{"POST /chat/completions:2", "POST /messages:1@msg", "POST /responses"},
 		object{"name": "byroute", "key": []string{"route"}, "limit": 4, "queue": 1, "max_wait": "60s", "hold": object{"failure": "3s"}}))

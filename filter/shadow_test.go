@@ -119,7 +119,7 @@ func TestShadowPassesAttemptsUntouched(t *testing.T) {
 	g.wouldHave("tenant", 0, 0, 0, "one call")
 }
 
-// Ten at once, limit 2, queue 3; then the virtual waits end one by one.
+// Ten come at once, with limit 2 and queue 3. Then the virtual waits end one by one.
 func TestShadowCountsVirtualWaits(t *testing.T) {
 	g := start(t, 2, shadow(config(pool("model", 2, "queue", 3, "max_wait", "5s"))))
 	var s []*wasmtest.Stream
@@ -163,7 +163,7 @@ func TestShadowCountsDeadlines(t *testing.T) {
 	g.wouldHave("model", 1, 0, 2, "an expired request")
 }
 
-// A request that would wait in one pool comes to the next one when it would; one that would be refused, never.
+// A request that would wait in one pool comes to the next one when its wait would end. One that would be refused never does.
 func TestShadowAsksLaterPoolsWhenEnforceWould(t *testing.T) {
 	second := object{"name": "second", "limit": 1, "queue": 1, "max_wait": "5s"}
 	g := start(t, 2, shadow(config(pool("first", 1, "queue", 1, "max_wait", "5s"), second)))
@@ -219,7 +219,7 @@ func TestSwitchingModesKeepsTheCounts(t *testing.T) {
 	g.requireCapacity("m", 2)
 }
 
-// The same clients, with the same patience, under enforce and in shadow: what enforce does, shadow counts.
+// With the same clients, shadow counts what enforce does.
 func TestShadowCountsWhatEnforceDoes(t *testing.T) {
 	for seed := range uint64(15) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -14,7 +14,7 @@ type stages struct {
 	attempts *wasmtest.Plugin
 }
 
-// twoPools are a pool of each stage: the tenant's permit is the invocation's, the model's the attempt's.
+// twoPools are a pool of each stage. The tenant's permit is the invocation's, and the model's is the attempt's.
 func twoPools(tenantLimit, modelLimit int, more ...any) object {
 	return config(
 		pool("tenant", tenantLimit, append([]any{"key", []string{"tenant"}, "queue", 8, "max_wait", "5s"}, more...)...),
@@ -60,7 +60,7 @@ func (g *stages) call(worker int, tenant string, headers ...string) *call {
 	return &call{g.send(worker, append([]string{"x-tenant", tenant, "x-model", "m"}, headers...)...), g, worker}
 }
 
-// try is an attempt of the router's with the headers that the invocation stage let through, some of them replaced.
+// try is an attempt of the router. Its headers are those that the invocation stage let through, some of them replaced.
 func (c *call) try(headers ...string) *wasmtest.Stream {
 	c.g.t.Helper()
 	require.False(c.g.t, c.Paused(), "the router never sees a request that waits")
@@ -80,7 +80,7 @@ func (c *call) try(headers ...string) *wasmtest.Stream {
 // fails is a try's answer that the router retries.
 func fails(s *wasmtest.Stream) { s.ResponseHeaders(wasmtest.ResponseHeaders(503), true) }
 
-// owned checks who holds and who waits, per pool.
+// owned checks how many hold a permit and how many wait, per pool.
 func (g *stages) owned(tenant, tenantQueued, model, modelQueued int, when string) {
 	g.t.Helper()
 	require.Equal(g.t, [4]int{tenant, tenantQueued, model, modelQueued},

@@ -9,7 +9,7 @@ import (
 	"github.com/headgate/headgate/wasmtest"
 )
 
-// Between a release and the waiter's start no time passes: an event, and not a poll.
+// No time passes between a release and the waiter's start: an event wakes it, and no poll.
 func TestReleaseWakesTheWaiterOnAnotherWorkerAtOnce(t *testing.T) {
 	g := start(t, 4, config(pool("model", 1, "queue", 8, "max_wait", "15s")))
 	holder := g.sendModel(0, "m")
@@ -102,7 +102,7 @@ func TestCase_O04_ATimedOutWaiterIsNotHandedThePermit(t *testing.T) {
 	g.requireCapacity("m", 1)
 }
 
-// A release around the moment of expiry: admitted or refused, never both and never neither.
+// If a release comes around the moment of expiry, the waiter is admitted or refused: never both, never neither.
 func TestCase_O04_ReleaseMeetsExpiry(t *testing.T) {
 	admitted := 0
 	for offset := -12; offset <= 12; offset++ {
@@ -160,7 +160,7 @@ func TestCase_O05_WaitersThatLeaveMakeRoom(t *testing.T) {
 	g.requireDrained("model")
 }
 
-// A waiter whose client leaves between the grant and its resumption passes the permit on.
+// A waiter whose client leaves after the grant and before it goes on passes the permit on.
 func TestGrantedWaiterThatLeavesPassesThePermitOn(t *testing.T) {
 	g := start(t, 2, config(pool("model", 1, "queue", 4)))
 	a := g.sendModel(0, "m")

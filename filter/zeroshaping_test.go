@@ -10,10 +10,8 @@ import (
 	"github.com/headgate/headgate/wasmtest"
 )
 
-// --- without protection ---
-
-// With every protection zero, and with some that never come to anything, each request fares as in a configuration without
-// a word of them.
+// With holds of zero, a breaker that never trips and headroom that has nothing to take, each request fares as in a configuration
+// without them.
 func TestProtectionThatIsZeroChangesNothing(t *testing.T) {
 	for name, more := range map[string][]any{
 		"holds of zero":                {"hold", object{"success": "0s", "cancel": "0s", "failure": "0s"}, "min_active", 0},
@@ -55,7 +53,7 @@ func playOut(t *testing.T, seed uint64, p object) (story []string) {
 		}
 		kept, line := live[:0], ""
 		for _, s := range live {
-			line += fate(s) + "; "
+			line += stateOf(s) + "; "
 			if _, over := s.Ended(); !over {
 				kept = append(kept, s)
 			}

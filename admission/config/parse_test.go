@@ -112,7 +112,7 @@ func TestConfigDefaults(t *testing.T) {
 	require.Equal(t, []admission.Duration{10 * admission.Minute, 90 * admission.Second}, []admission.Duration{b.MaxOpen, b.MaxPenalty})
 }
 
-// One constant bounds every time that a permit can stay on hold.
+// One constant bounds every time for which a permit can stay on hold.
 func TestFA7_PenaltiesHaveTheBoundOfHolds(t *testing.T) {
 	most := admission.MaxHold.String()
 	for _, field := range []string{`"hold": {"success": %q}`, `"hold": {"cancel": %q}`, `"hold": {"failure": %q}`,
@@ -211,7 +211,7 @@ func TestCase_O14_NumbersThatWrap(t *testing.T) {
 	require.Equal(t, []int{admission.MaxLimit, admission.MaxLimit}, []int{p.Limit, p.Queue})
 }
 
-// The configuration is a struct of its own in the JSON text: written out by encoding/json and read again it is the same.
+// A configuration that encoding/json writes anew reads as the same one.
 func TestConfigRoundTrip(t *testing.T) {
 	want, err := parse([]byte(fullConfig))
 	require.NoError(t, err)

@@ -139,7 +139,7 @@ func TestConfigRefusals(t *testing.T) {
 
 type fields = map[string]any
 
-// usual is a good configuration, to be spoilt.
+// usual is a good configuration, in which a case changes one field.
 func usual() fields {
 	return fields{
 		"mode": "enforce", "stage": "request", "routes": []any{"/chat/completions"},

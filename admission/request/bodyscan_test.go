@@ -46,7 +46,7 @@ func scan(t require.TestingT, contentType, body string, window int) string {
 	return whole
 }
 
-// The search ends no later than its window, and tells so: the filter waits for nothing else.
+// The search ends at the end of its window at the latest, and says so, because the filter waits for that.
 func TestTakeSaysWhenTheSearchIsOver(t *testing.T) {
 	for _, c := range []struct {
 		name, contentType, body string
@@ -114,7 +114,7 @@ func damaged(t *rapid.T, s string, bytes string) string {
 	return s
 }
 
-// hostile bodies want to be searched again and again.
+// hostile are bodies that a careless scanner would read again and again.
 func hostile(n int) map[string][2]string {
 	fill := func(s string) string { return strings.Repeat(s, n/len(s)+1)[:n] }
 	b := strings.Repeat("-", 69) + "x"
@@ -145,8 +145,8 @@ func hostile(n int) map[string][2]string {
 	}
 }
 
-// A MiB of the worst, in one piece or one byte a piece, costs some multiple of reading it once, and holds no more than a
-// few values' worth of memory.
+// A MiB of the worst body costs a few times what reading it once costs, in one piece or in pieces of one byte. The scan keeps no
+// more memory than a few values take.
 func TestHostileBodiesCostNoMoreThanTheirLength(t *testing.T) {
 	const mib = 1 << 20
 	run := func(contentType, body string, size int) (took time.Duration, held uint64) {
@@ -183,7 +183,7 @@ func TestHostileBodiesCostNoMoreThanTheirLength(t *testing.T) {
 	}
 }
 
-// The operation bound behind it, without a clock: no scan holds more than one line and one value, whatever comes.
+// The bound behind it, without a clock: a scan keeps one line and one value at most, whatever comes.
 func TestScanHoldsOneLineAndOneValueAtMost(t *testing.T) {
 	for name, h := range hostile(1 << 16) {
 		var b BodyScan

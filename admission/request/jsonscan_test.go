@@ -116,7 +116,7 @@ func TestKeyAtTheWindowsEdge(t *testing.T) {
 		}
 		require.Equal(t, want, scan(t, jsonType, body, window), "window %d", window)
 	}
-	// The second one behind the window goes unseen; in it, even in part, it doesn't, once its key has ended.
+	// A second one behind the window goes unseen. One in the window is seen once its key has ended.
 	twice := `{"model":"a","model":"b"}`
 	for window := range len(twice) + 1 {
 		want := ""
@@ -127,8 +127,8 @@ func TestKeyAtTheWindowsEdge(t *testing.T) {
 	}
 }
 
-// standardJSON is what encoding/json says of a valid document that is an object; fit is false if it isn't one, or if it
-// has keys that differ in case only, which encoding/json's own readers would mix up.
+// standardJSON is what encoding/json says of a document; fit is false if it isn't valid. Keys that differ in case only count as
+// one key, found twice.
 func standardJSON(body []byte) (want string, fit bool) {
 	if !json.Valid(body) {
 		return "", false

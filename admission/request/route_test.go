@@ -72,7 +72,7 @@ func TestRouteFirstMatchWins(t *testing.T) {
 	require.Nil(t, r)
 }
 
-// An upstream may take %2F, a backslash or a semicolon as part of a name: then too no spelling escapes.
+// No spelling escapes a pattern with a star, even if the upstream takes %2F, a backslash or a semicolon as part of a name.
 func TestRouteWildcards(t *testing.T) {
 	routes := routesOf(t, "POST /models/*:streamGenerateContent", "/a/x*y*z/b")
 	for _, p := range []string{
@@ -90,7 +90,7 @@ func TestRouteWildcards(t *testing.T) {
 	}
 }
 
-// The bound is on work per byte: hostile paths of 64 KiB cost what their length says, not its square.
+// The work for each byte is bounded: a hostile path of 64 KiB costs what its length says, not its square.
 func TestRouteHostilePaths(t *testing.T) {
 	routes := routesOf(t, "POST /models/*a*b*c*:streamGenerateContent", "POST /chat/completions")
 	for _, unit := range []string{"/", "/a", "/..", "/.", "a", "%61", "%2F", "%2e%2e/", "a*", ":s", ";", `\`, "%", "%5C;%2F..", "/a/../", "abc"} {
@@ -181,7 +181,7 @@ func requireSameRoute(t require.TestingT, routes []config.Route, method, path st
 	require.Equal(t, want, r, "%s %q", method, path)
 }
 
-// referenceMatch is the dumb matcher: all 8 readings of the path, each normalised as a whole, each route tried on each.
+// referenceMatch is the simple matcher: it normalises each of the 8 readings of the path as a whole, and tries each route on each.
 func referenceMatch(routes []config.Route, method, path string) *config.Route {
 	if i := strings.IndexAny(path, "?#"); i >= 0 {
 		path = path[:i]
@@ -200,7 +200,7 @@ func referenceMatch(routes []config.Route, method, path string) *config.Route {
 	return nil
 }
 
-// referenceSegments normalises forwards: mark what separates and what ends a segment, split, cut, decode, resolve dots.
+// referenceSegments normalises a path: it marks what separates and what ends a segment, splits, cuts, decodes, and resolves dots.
 func referenceSegments(path string, encoded, backslash, parameter bool) (out []string) {
 	const separator, end = '\x00', '\x01'
 	var marked []rune // code points above 0xFF stand for marks, below for bytes
