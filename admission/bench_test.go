@@ -7,7 +7,8 @@ import (
 	"github.com/headgate/headgate/admission"
 )
 
-// A benchPool is a full pool with a number of waiters. Two machines step it in turn, so that no copy of the host's is measured.
+// A benchPool is a full pool with a number of waiters. Two machines step it in turn, so that no copy of the host's is
+// measured.
 type benchPool struct {
 	machines [2]admission.Machine
 	turn     int
@@ -56,8 +57,8 @@ func (b *benchPool) tenant(seq uint32) uint64 {
 	return uint64(seq)%uint64(b.tenants) + 1
 }
 
-// BenchmarkStep is one acquire and one release: the two steps that a request costs. With waiters, the release grants its permit
-// to one of them, and the acquire joins the end of the queue.
+// BenchmarkStep is one acquire and one release: the two steps that a request costs. With waiters, the release grants
+// its permit to one of them, and the acquire joins the end of the queue.
 func BenchmarkStep(b *testing.B) {
 	for _, c := range []struct {
 		name    string

@@ -144,7 +144,8 @@ func TestBreakerWindowToTheNanosecond(t *testing.T) {
 				s.fail(1)
 			}
 			v, _ := s.refused()
-			require.Equal(t, failures == c.alive, v == admission.VerdictOpen, "%v: %d count, %d open it", c.at, c.alive, failures)
+			require.Equal(t, failures == c.alive, v == admission.VerdictOpen,
+				"%v: %d count, %d open it", c.at, c.alive, failures)
 		}
 	}
 }
@@ -175,7 +176,9 @@ func TestResultsOfAnEarlierStateSayNothing(t *testing.T) {
 
 // A thousand failures, the most a configuration can ask for, are counted one by one.
 func TestBreakerOfAThousandFailures(t *testing.T) {
-	s := newShaper(t, breakerPool(admission.Breaker{Failures: 1000, Window: 24 * admission.Hour, Open: admission.Second, MaxOpen: admission.Second}))
+	b := breaker(1000, admission.Second)
+	b.Window = 24 * admission.Hour
+	s := newShaper(t, breakerPool(b))
 	s.fail(999)
 	s.now += 20 * 3600 * second
 	s.end(s.start(), admission.OutcomeSuccess)

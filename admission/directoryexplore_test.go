@@ -38,13 +38,16 @@ func (p *places) check() error {
 	return nil
 }
 
-// checkAtRest ends everything. Then nothing may be left (I3), and the directory may not have more slots than it should (I10).
+// checkAtRest ends everything. Then nothing may be left (I3), and the directory may not have more slots than it should
+// (I10).
 func (p *places) checkAtRest() error {
 	s := p.clone().(*places)
 	s.crashes, s.falseDeaths = 0, 0
 	for range 200 {
 		acts := s.actions(nil)
-		at := slices.IndexFunc(acts, func(a action) bool { return a.kind == actRepair || a.kind == actCall || a.kind == actReap })
+		at := slices.IndexFunc(acts, func(a action) bool {
+			return a.kind == actRepair || a.kind == actCall || a.kind == actReap
+		})
 		if at < 0 {
 			if at = slices.IndexFunc(acts, func(a action) bool { return a.kind == actEnd }); at < 0 {
 				break

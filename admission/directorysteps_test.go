@@ -223,8 +223,8 @@ func (p *places) locate(i int, w *placesWorker, j *job) {
 	}
 }
 
-// tryNext looks at the next slot for an idle record. If there is none, the request shares the other key, and so leaves this
-// world.
+// tryNext looks at the next slot for an idle record. If there is none, the request shares the other key, and so leaves
+// this world.
 func (p *places) tryNext(w *placesWorker, j *job) {
 	p.d.Decode(j.dir.b)
 	if j.tries == p.d.Len() {
@@ -315,7 +315,8 @@ func (p *places) takePlace(w *placesWorker, j *job) {
 // op makes a job's operation.
 func (p *places) op(i int, w *placesWorker, j *job) admission.Op {
 	seq := uint32(j.use + 1)
-	target := admission.Target{Now: earlyTime, Gen: j.place.Gen, Name: j.key, Me: w.Worker, Limit: 1, Expect: p.involved(i, j.key)}
+	target := admission.Target{Now: earlyTime, Gen: j.place.Gen, Name: j.key, Me: w.Worker, Limit: 1,
+		Expect: p.involved(i, j.key)}
 	switch j.kind {
 	case admission.OpRelease:
 		target.Expect = true

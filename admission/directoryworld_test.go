@@ -9,9 +9,9 @@ import (
 	"github.com/headgate/headgate/admission/admissiontest"
 )
 
-// places is a small world around a directory. Its workers use more keys than there are slots, one host call at a time, as
-// filter/records/place.go does. Each key has a limit of 1, so two streams of one key at once mean that two records were in
-// use for it.
+// places is a small world around a directory. Its workers use more keys than there are slots, one host call at a time,
+// as filter/records/place.go does. Each key has a limit of 1, so two streams of one key at once mean that two records
+// were in use for it.
 type places struct {
 	*placesConfig
 	dir         cell
@@ -107,7 +107,8 @@ const (
 
 var placeActs = [...]string{"use", "end", "call", "crash", "reap", "repair"}
 
-var placeCalls = [...]string{"get directory", "get to retire", "set retired", "set directory", "get record", "set record"}
+var placeCalls = [...]string{"get directory", "get to retire", "set retired", "set directory", "get record",
+	"set record"}
 
 func (p *places) label(a action) string {
 	return fmt.Sprintf("%s worker %d use %d", placeActs[a.kind], a.who, a.what)

@@ -96,8 +96,8 @@ func (x *search) visit(s system, node int32) {
 	}
 }
 
-// checkAtRest asks what holds once all have had time to act: in every quiet state, and now and then in others, which may go
-// round in circles.
+// checkAtRest asks what holds once all have had time to act: in every quiet state, and now and then in others, which
+// may go round in circles.
 func (x *search) checkAtRest(at openState) {
 	if !at.s.quiet() && x.states%16 != 0 {
 		return

@@ -10,12 +10,12 @@ import (
 	"github.com/headgate/headgate/admission/admissiontest"
 )
 
-// The fairness simulation runs tenants against one pool in virtual time, under three disciplines. Two are the core's: first come,
-// first served, and ours. The third is round robin, which is here. What they give each tenant is judged by an independent
-// calculation of what would be fair.
+// The fairness simulation runs tenants against one pool in virtual time, under three disciplines. Two are the core's:
+// first come, first served, and ours. The third is round robin, which is here. What they give each tenant is judged by
+// an independent calculation of what would be fair.
 
-// fairShare is the weighted max-min allocation of capacity. No tenant gets more than it demands. No tenant could get more unless
-// another that has less for its weight got less.
+// fairShare is the weighted max-min allocation of capacity. No tenant gets more than it demands. No tenant could get
+// more unless another that has less for its weight got less.
 func fairShare(capacity float64, demand, weight []float64) []float64 {
 	share := make([]float64, len(demand))
 	open := map[int]bool{}
@@ -112,7 +112,8 @@ func TestFairness(t *testing.T) {
 		for i, d := range disciplines(sc) {
 			results := simulate(sc, d.d)
 			a, b := results[0], results[1]
-			cell := fmt.Sprintf("%.2f : %.2f; %.1f, %.1f s; %.0f %%", a.permits, b.permits, b.percentile(0.5), b.percentile(0.99), 100*b.shedShare())
+			cell := fmt.Sprintf("%.2f : %.2f; %.1f, %.1f s; %.0f %%",
+				a.permits, b.permits, b.percentile(0.5), b.percentile(0.99), 100*b.shedShare())
 			rows[i] = append(rows[i], strings.ReplaceAll(cell, "NaN, NaN s", "never"))
 			if i == 2 {
 				judge(t, name, sc, results)
@@ -120,7 +121,8 @@ func TestFairness(t *testing.T) {
 		}
 	}
 	var table strings.Builder
-	table.WriteString("| who is next | S1: B = 40 clients, 2 s | S2: B = open load of 2 permits, 2 s | S4: B = bursts of 6 permits, 60 s | S5: weights 1 : 3, 10 s |\n|---|---|---|---|---|\n")
+	table.WriteString("| who is next | S1: B = 40 clients, 2 s | S2: B = open load of 2 permits, 2 s " +
+		"| S4: B = bursts of 6 permits, 60 s | S5: weights 1 : 3, 10 s |\n|---|---|---|---|---|\n")
 	for _, r := range rows {
 		table.WriteString("| " + strings.Join(r, " | ") + " |\n")
 	}
@@ -138,7 +140,8 @@ func judge(t *testing.T, name string, sc simScenario, results []simResult) {
 	}
 	fair := fairShare(float64(sc.capacity), demand, weight)
 	for i, r := range results {
-		t.Logf("%s %s: %.2f permits, fair would be %.2f; wait %.1f s, p99 %.1f s; %.1f %% shed", name, sc.tenants[i].name, r.permits, fair[i], r.percentile(0.5), r.percentile(0.99), 100*r.shedShare())
+		t.Logf("%s %s: %.2f permits, fair would be %.2f; wait %.1f s, p99 %.1f s; %.1f %% shed", name, sc.tenants[i].name,
+			r.permits, fair[i], r.percentile(0.5), r.percentile(0.99), 100*r.shedShare())
 	}
 	b := results[1]
 	switch name {
@@ -184,8 +187,9 @@ func checkDocument(t *testing.T, file, table string) {
 	}
 }
 
-// TestCase_O07_FloodStarvesNobody: one tenant sends twice what fits; the others, who ask for little, are never
-// refused and never wait longer than the streams that are running, two service times at most. The watch sees I1 to I7 hold all along.
+// TestCase_O07_FloodStarvesNobody: one tenant sends twice what fits; the others, who ask for little, are never refused
+// and never wait longer than the streams that are running, two service times at most. The watch sees I1 to I7 hold all
+// along.
 func TestCase_O07_FloodStarvesNobody(t *testing.T) {
 	sc := simScenario{4, 24, 30, []simTenant{
 		{name: "flood", rate: 40, stream: 0.2}, {name: "B", rate: 1, stream: 0.2}, {name: "C", rate: 0.5, stream: 0.2}}, 0.2}
@@ -209,11 +213,12 @@ func TestCase_O07_FloodStarvesNobody(t *testing.T) {
 	}
 }
 
-// TestManyTenantsShareEqually: tenants share equally, within one permit, whatever the lengths of their streams. It is not exact,
-// because no permit is taken away: what one tenant leaves for a moment, a long stream keeps for longer than a short one.
+// TestManyTenantsShareEqually: tenants share equally, within one permit, whatever the lengths of their streams. It is
+// not exact, because no permit is taken away: what one tenant leaves for a moment, a long stream keeps for longer than
+// a short one.
 func TestManyTenantsShareEqually(t *testing.T) {
-	sc := simScenario{22, 400, 60, []simTenant{{threads: 20, stream: 1}, {threads: 20, stream: 4}, {threads: 20, stream: 16}, {threads: 20, stream: 64},
-		{threads: 2, stream: 5}}, 4}
+	sc := simScenario{22, 400, 60, []simTenant{{threads: 20, stream: 1}, {threads: 20, stream: 4},
+		{threads: 20, stream: 16}, {threads: 20, stream: 64}, {threads: 2, stream: 5}}, 4}
 	results := simulate(sc, &coreDiscipline{simScenario: sc, fair: true})
 	var demand, weight []float64
 	for i := range results {

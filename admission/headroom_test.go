@@ -59,7 +59,7 @@ func TestHeadroomStepToTheNanosecond(t *testing.T) {
 	s.now++
 	require.Equal(t, 3, s.inForce())
 	require.Zero(t, s.maintain().NextChange)
-	for _, o := range []admission.Outcome{admission.OutcomeNone, admission.OutcomeSuccess, admission.OutcomeCancel, admission.OutcomeFailure} {
+	for o := admission.OutcomeNone; o <= admission.OutcomeFailure; o++ {
 		s.together(3, o)
 		require.Equal(t, 3, s.inForce(), "no pushback")
 	}
@@ -154,7 +154,8 @@ func TestHeadroomAcrossConfigurations(t *testing.T) {
 func TestHeadroomStaysWithinItsBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(1, 30).Draw(t, "limit")
-		h := admission.Headroom{AIMD: rapid.Bool().Draw(t, "aimd"), Window: drawDuration(t, "window", 1, 500, 3000), Min: rapid.IntRange(1, limit).Draw(t, "min")}
+		h := admission.Headroom{AIMD: rapid.Bool().Draw(t, "aimd"), Window: drawDuration(t, "window", 1, 500, 3000),
+			Min: rapid.IntRange(1, limit).Draw(t, "min")}
 		s := newShaper(t, headroomPool(limit, h))
 		last := limit
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {

@@ -8,8 +8,8 @@ import (
 	"github.com/headgate/headgate/admission"
 )
 
-// TestTenantTableIsBounded: tenants beyond the table share one entry. No permit is lost by that, under whichever entry it is
-// counted when it is given back or counted anew.
+// TestTenantTableIsBounded: tenants beyond the table share one entry. No permit is lost by that, under whichever entry
+// it is counted when it is given back or counted anew.
 func TestTenantTableIsBounded(t *testing.T) {
 	const tenants = 1500
 	c := &crowd{t: t, inflight: map[uint64]uint32{}}
@@ -76,7 +76,8 @@ func (c *crowd) step(op admission.Op) *admission.Effect {
 func (c *crowd) acquire(tenant uint64) {
 	c.t.Helper()
 	c.seq++
-	e := c.step(admission.Acquire(c.target(c.seq > 1), admission.Request{Tenant: tenant, Weight: 1, Seq: c.seq, Queue: 10, Fair: true}))
+	e := c.step(admission.Acquire(c.target(c.seq > 1),
+		admission.Request{Tenant: tenant, Weight: 1, Seq: c.seq, Queue: 10, Fair: true}))
 	if e.Verdict != admission.VerdictGranted {
 		c.t.Fatalf("tenant %d: %+v", tenant, e)
 	}

@@ -114,7 +114,8 @@ type lineClient struct {
 }
 
 func (c *lineClient) op(in lineOp) admission.Op {
-	target := admission.Target{Now: ms, Me: admission.Worker{Seat: uint16(c.id), Epoch: uint64(c.id+1) << 32}, Limit: lineLimit}
+	me := admission.Worker{Seat: uint16(c.id), Epoch: uint64(c.id+1) << 32}
+	target := admission.Target{Now: ms, Me: me, Limit: lineLimit}
 	switch in.kind {
 	case admission.OpRelease:
 		return admission.Release(target, 0, in.seq, admission.Finish{})
@@ -134,7 +135,8 @@ func (c *lineClient) do(in lineOp) admission.Verdict {
 		next, e := c.m.Step(b, &op)
 		verdict := e.Verdict
 		if !e.Changed || c.store.set(next, version) {
-			c.saw = append(c.saw, porcupine.Operation{ClientId: c.id, Input: in, Call: call, Output: verdict, Return: c.clock.Add(1)})
+			c.saw = append(c.saw, porcupine.Operation{ClientId: c.id, Input: in, Call: call, Output: verdict,
+				Return: c.clock.Add(1)})
 			return verdict
 		}
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/headgate/headgate/admission"
 )
 
-// model is the core once more, written for clarity alone: plain maps, no encoding, every count counted anew, every choice
-// a search through all.
+// model is the core once more, written for clarity alone: plain maps, no encoding, every count counted anew, every
+// choice a search through all.
 type model struct {
 	exists, retired bool
 	provisional     bool // no limit has been asserted since the record was lost

@@ -9,8 +9,8 @@ import (
 	"github.com/headgate/headgate/admission"
 )
 
-// A check that can't fail proves nothing. Each mutant is a fault that a programmer could make. The checks must catch it, and
-// each invariant has a mutant that its own check catches.
+// A check that can't fail proves nothing. Each mutant is a fault that a programmer could make. The checks must catch
+// it, and each invariant has a mutant that its own check catches.
 
 type poolMutation struct {
 	name    string

@@ -9,8 +9,8 @@ import (
 	"github.com/headgate/headgate/admission/admissiontest"
 )
 
-// A contest is one permit for which many tenants ask, over and over again. It is about I6 alone: no tenant that waits with
-// nothing running is overtaken twice by the same one.
+// A contest is one permit for which many tenants ask, over and over again. It is about I6 alone: no tenant that waits
+// with nothing running is overtaken twice by the same one.
 type contest struct {
 	machine  admission.Machine
 	watch    admissiontest.Watch
@@ -80,8 +80,8 @@ func forgetTheForgotten(state []byte) []byte {
 	return changed(state, func(r *admission.Record) { r.Forgotten = 0 })
 }
 
-// overtakingMutants are faults that break I6. The watch may stop them for another invariant first (a tie that is decided
-// wrongly breaks I5, too), so these contests are asked about I6 alone.
+// overtakingMutants are faults that break I6. The watch may stop them for another invariant first (a tie that is
+// decided wrongly breaks I5, too), so these contests are asked about I6 alone.
 var overtakingMutants = []struct {
 	name   string
 	mutate func([]byte) []byte
@@ -123,8 +123,8 @@ func takeTurns(mutate func([]byte) []byte) string {
 	return c.broken
 }
 
-// comeAndGo lets one tenant wait again and again, while more tenants than a record remembers come in turn for a short stream
-// each, and returns what is broken of I6.
+// comeAndGo lets one tenant wait again and again, while more tenants than a record remembers come in turn for a short
+// stream each, and returns what is broken of I6.
 func comeAndGo(mutate func([]byte) []byte) string {
 	const victim, others, rounds = 1000, 100, 400
 	c := newContest(mutate)

@@ -140,8 +140,8 @@ func (p *pool) mustBeat(i int) bool {
 	return slices.Contains(p.dead, w.Worker) || !p.seated(w.Worker)
 }
 
-// wantsMaintain says whether a worker has died, so that the record is to be maintained. The filter maintains all records when
-// it sees a death that is new to it, and once in a lease while a worker is dead.
+// wantsMaintain says whether a worker has died, so that the record is to be maintained. The filter maintains all
+// records when it sees a death that is new to it, and once in a lease while a worker is dead.
 func (p *pool) wantsMaintain(i int) bool {
 	w := &p.workers[i]
 	switch p.mutated {
@@ -257,8 +257,8 @@ func (p *pool) finish(i, r int) error {
 	return p.check()
 }
 
-// beat is a worker's beat that is refused. The worker comes back as a new incarnation, in its own seat if no other has that,
-// and counts anew what it has.
+// beat is a worker's beat that is refused. The worker comes back as a new incarnation, in its own seat if no other has
+// that, and counts anew what it has.
 func (p *pool) beat(i int) {
 	w := &p.workers[i]
 	seated := p.seated(w.Worker)

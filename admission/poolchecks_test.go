@@ -8,8 +8,8 @@ import (
 	"github.com/headgate/headgate/admission"
 )
 
-// check is what must hold at any time: no more streams run than the limit allows. Those of workers that were declared dead by
-// mistake may come on top.
+// check is what must hold at any time: no more streams run than the limit allows. Those of workers that were declared
+// dead by mistake may come on top.
 func (p *pool) check() error {
 	run := 0
 	for _, r := range p.requests {
@@ -23,8 +23,8 @@ func (p *pool) check() error {
 	return nil
 }
 
-// checkAtRest lets all workers act until nothing changes. Then the record must say the truth, and no ticket may wait while a
-// permit is free. Then it ends all streams, and nothing may be left.
+// checkAtRest lets all workers act until nothing changes. Then the record must say the truth, and no ticket may wait
+// while a permit is free. Then it ends all streams, and nothing may be left.
 func (p *pool) checkAtRest() error {
 	s := p.clone().(*pool)
 	s.crashes, s.losses, s.falseDeaths, s.exhaustions, s.raises = 0, 0, 0, 0, 0

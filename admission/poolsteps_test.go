@@ -37,7 +37,8 @@ func (p *pool) op(i int, f *frame) admission.Op {
 		if r.short {
 			budget = shortBudget
 		}
-		return admission.Acquire(target, admission.Request{Tenant: r.tenant, Weight: 1, Seq: seq, Queue: p.queue, Fair: p.fair, Budget: budget})
+		return admission.Acquire(target, admission.Request{Tenant: r.tenant, Weight: 1, Seq: seq, Queue: p.queue,
+			Fair: p.fair, Budget: budget})
 	case admission.OpRelease:
 		return admission.Release(expecting, r.tenant, seq, admission.Finish{})
 	case admission.OpCancel:
@@ -66,7 +67,8 @@ func (p *pool) truth(i int) (truth admission.Truth) {
 			truth.Inflight[at].Inflight++
 			continue
 		}
-		truth.Waiting = append(truth.Waiting, admission.Ticket{Tenant: uint16(at), Seq: uint32(k + 1), Deadline: p.deadline(k)})
+		t := admission.Ticket{Tenant: uint16(at), Seq: uint32(k + 1), Deadline: p.deadline(k)}
+		truth.Waiting = append(truth.Waiting, t)
 	}
 	return truth
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/headgate/headgate/admission/admissiontest"
 )
 
-// pool is a small world around one record. Its workers do what the filter does, one host call at a time, over a store that
-// has the host's rules:
+// pool is a small world around one record. Its workers do what the filter does, one host call at a time, over a store
+// that has the host's rules:
 //
 //   - A get reads the record with its version. A set stores if the version is still the same.
 //   - Messages arrive at any time, in any order.
@@ -138,8 +138,8 @@ const (
 	actBirth                  // who: takes a seat
 )
 
-var actNames = [...]string{"start", "finish", "cancel", "step", "give up", "send", "deliver", "lose", "reconcile", "expire", "maintain",
-	"beat", "declare dead", "crash", "late", "raise", "birth"}
+var actNames = [...]string{"start", "finish", "cancel", "step", "give up", "send", "deliver", "lose", "reconcile",
+	"expire", "maintain", "beat", "declare dead", "crash", "late", "raise", "birth"}
 
 func (p *pool) label(a action) string {
 	return fmt.Sprintf("%s worker %d item %d", actNames[a.kind], a.who, a.what)

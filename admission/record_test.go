@@ -72,11 +72,13 @@ func abuse(t testing.TB, m *admission.Machine, b []byte) {
 
 // everyOperation is one operation of each kind, by the worker in a seat.
 func everyOperation(gen uint32, seat uint16) []admission.Op {
-	target := admission.Target{Now: 1010 * ms, Gen: gen, Name: "k", Me: admission.Worker{Seat: seat, Epoch: uint64(seat+1) << 32}, Limit: 3}
+	me := admission.Worker{Seat: seat, Epoch: uint64(seat+1) << 32}
+	target := admission.Target{Now: 1010 * ms, Gen: gen, Name: "k", Me: me, Limit: 3}
 	live := admissiontest.Alive(admission.Worker{Seat: 0, Epoch: 1 << 32})
 	tenant := uint64(seat)
 	ops := []admission.Op{
-		admission.Acquire(target, admission.Request{Tenant: tenant, Weight: 1, Seq: 2, Queue: 4, Fair: true, Budget: admission.Second}),
+		admission.Acquire(target, admission.Request{Tenant: tenant, Weight: 1, Seq: 2, Queue: 4, Fair: true,
+			Budget: admission.Second}),
 		admission.Release(target, tenant, 2, admission.Finish{}),
 		admission.Cancel(target, tenant, 2),
 		admission.Expire(target),
@@ -148,7 +150,8 @@ func TestRecordOfAnotherVersion(t *testing.T) {
 	b := someRecords(t)[0]
 	b[0]++
 	var m admission.Machine
-	op := admission.Acquire(admission.Target{Now: ms, Me: admission.Worker{Epoch: 1}, Limit: 2}, admission.Request{Seq: 1, Weight: 1})
+	target := admission.Target{Now: ms, Me: admission.Worker{Epoch: 1}, Limit: 2}
+	op := admission.Acquire(target, admission.Request{Seq: 1, Weight: 1})
 	next, e := m.Step(b, &op)
 	var r admission.Record
 	if !e.Replaced || e.Verdict != admission.VerdictGranted || e.Gen != 0 || r.Decode(next) != nil || r.Inflight() != 1 {
@@ -156,8 +159,8 @@ func TestRecordOfAnotherVersion(t *testing.T) {
 	}
 }
 
-// TestLostRecord: a reconcile that finds no record counts anew what its worker has. Others will do the same, so no more is
-// granted than all have said they run. But one always is, and an acquire asserts the limit.
+// TestLostRecord: a reconcile that finds no record counts anew what its worker has. Others will do the same, so no more
+// is granted than all have said they run. But one always is, and an acquire asserts the limit.
 func TestLostRecord(t *testing.T) {
 	var m admission.Machine
 	var state []byte
@@ -234,7 +237,11 @@ func TestCase_O14_BigNumbers(t *testing.T) {
 			state := slices.Clone(next)
 			op.Seq, op.Tenant = 2, 2
 			_, e = m.Step(state, &op)
-			if want := map[bool]admission.Verdict{true: admission.VerdictWaiting, false: admission.VerdictGranted}[limit == 1]; e.Verdict != want {
+			want := admission.VerdictGranted
+			if limit == 1 {
+				want = admission.VerdictWaiting
+			}
+			if e.Verdict != want {
 				t.Fatalf("limit %d queue %d: %+v", limit, queue, e)
 			}
 			op.Limit, op.Seq = -5, 3

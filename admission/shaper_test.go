@@ -44,7 +44,8 @@ func shaperWorker(seat uint16) admission.Worker {
 }
 
 func (s *shaper) target(seat uint16) admission.Target {
-	return admission.Target{Now: s.now, Gen: 1, Name: "m", Me: shaperWorker(seat), Limit: s.pool.Limit, Shaping: s.pool.shaping()}
+	return admission.Target{Now: s.now, Gen: 1, Name: "m", Me: shaperWorker(seat), Limit: s.pool.Limit,
+		Shaping: s.pool.shaping()}
 }
 
 // step carries an operation out. The effect is a copy.
@@ -63,7 +64,8 @@ func (s *shaper) step(op admission.Op) admission.Effect {
 
 // ask asks for a permit for a worker's ticket, which waits for budget.
 func (s *shaper) ask(seat uint16, seq uint32, budget admission.Duration) admission.Effect {
-	return s.step(admission.Acquire(s.target(seat), admission.Request{Weight: 1, Seq: seq, Queue: s.pool.Queue, Budget: budget}))
+	return s.step(admission.Acquire(s.target(seat),
+		admission.Request{Weight: 1, Seq: seq, Queue: s.pool.Queue, Budget: budget}))
 }
 
 // maintain lets time do what it does.

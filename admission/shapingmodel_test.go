@@ -107,10 +107,10 @@ func (m *shaperModel) acquire(now int64, t shaperTicket, waits bool) (v admissio
 	return v, granted
 }
 
-func (m *shaperModel) release(now int64, i int, o admission.Outcome, retryAfter admission.Duration, pushback bool) []uint32 {
+func (m *shaperModel) release(now int64, i int, f admission.Finish) []uint32 {
 	t := m.running[i]
 	hold := admission.Duration(0)
-	switch o {
+	switch f.Outcome {
 	case admission.OutcomeSuccess:
 		hold = m.p.Hold.Success
 	case admission.OutcomeCancel:
@@ -125,12 +125,12 @@ func (m *shaperModel) release(now int64, i int, o admission.Outcome, retryAfter 
 			m.punished++
 		}
 		if hold > 0 {
-			hold = max(hold, retryAfter)
+			hold = max(hold, f.RetryAfter)
 		}
 		hold += m.p.Hold.Success
 	}
-	m.countOutcome(now, t, o)
-	if pushback && m.p.Headroom != nil {
+	m.countOutcome(now, t, f.Outcome)
+	if f.Pushback && m.p.Headroom != nil {
 		m.pushed = now
 	}
 	m.running = append(m.running[:i:i], m.running[i+1:]...)
@@ -230,8 +230,8 @@ type shapedPlay struct {
 	m *shaperModel
 }
 
-// shapedSteps are the steps by name. Each returns the record's effect and whom the model granted; false: there was nothing to
-// do.
+// shapedSteps are the steps by name. Each returns the record's effect and whom the model granted; false: there was
+// nothing to do.
 var shapedSteps = map[string]func(shapedPlay) (admission.Effect, []uint32, bool){
 	"acquire": shapedPlay.acquire,
 	"release": shapedPlay.release,
@@ -246,8 +246,8 @@ var shapedSteps = map[string]func(shapedPlay) (admission.Effect, []uint32, bool)
 // step makes one step and compares the record with the model.
 func (p shapedPlay) step() {
 	t, s, m := p.t, p.s, p.m
-	names := []string{"acquire", "acquire", "acquire", "release", "release", "release", "report", "cancel", "expire", "maintain",
-		"pass", "pass"}
+	names := []string{"acquire", "acquire", "acquire", "release", "release", "release", "report", "cancel", "expire",
+		"maintain", "pass", "pass"}
 	name := rapid.SampledFrom(names).Draw(t, "step")
 	if name == "pass" {
 		p.pass()
@@ -320,7 +320,7 @@ func (p shapedPlay) release() (e admission.Effect, granted []uint32, done bool) 
 		f.RetryAfter, f.Pushback = drawDuration(p.t, "retry-after", 0, 0, 900, 700_000), rapid.Bool().Draw(p.t, "429")
 	}
 	e = p.s.step(admission.Release(p.expecting(r.seat), 0, r.seq, f))
-	return e, p.m.release(p.s.now, i, f.Outcome, f.RetryAfter, f.Pushback), true
+	return e, p.m.release(p.s.now, i, f), true
 }
 
 func (p shapedPlay) report() (e admission.Effect, granted []uint32, done bool) {

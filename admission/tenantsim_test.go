@@ -101,7 +101,8 @@ type sim struct {
 }
 
 func simulate(sc simScenario, d discipline) []simResult {
-	s := &sim{simScenario: sc, d: d, random: rand.New(rand.NewPCG(1, 2)), results: make([]simResult, len(sc.tenants)), end: sc.hours * 3600}
+	s := &sim{simScenario: sc, d: d, random: rand.New(rand.NewPCG(1, 2)), end: sc.hours * 3600}
+	s.results = make([]simResult, len(sc.tenants))
 	for i, t := range sc.tenants {
 		s.results[i].demand = t.rate * t.stream
 		if t.burst > 0 {

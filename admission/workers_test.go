@@ -93,8 +93,8 @@ func TestCase_O10_LeaseClock(t *testing.T) {
 	}
 }
 
-// TestSeatsRunOut: 256 workers live at once. The seat of the one that died first is the first to be reused, and its new owner's
-// epoch is newer.
+// TestSeatsRunOut: 256 workers live at once. The seat of the one that died first is the first to be reused, and its new
+// owner's epoch is newer.
 func TestSeatsRunOut(t *testing.T) {
 	var table admission.WorkerTable
 	var workers []admission.Worker
@@ -155,7 +155,8 @@ func TestDamagedTable(t *testing.T) {
 func TestAlive(t *testing.T) {
 	a, b := admission.Worker{Seat: 4, Epoch: 1<<32 + 5}, admission.Worker{Seat: 2, Epoch: 7}
 	table := admissiontest.Alive(a, b)
-	if !table.Alive(a) || !table.Alive(b) || table.Alive(admission.Worker{Seat: 4, Epoch: 7}) || table.Alive(admission.Worker{Seat: 3}) {
+	otherEpoch, noSeat := admission.Worker{Seat: 4, Epoch: 7}, admission.Worker{Seat: 3}
+	if !table.Alive(a) || !table.Alive(b) || table.Alive(otherEpoch) || table.Alive(noSeat) {
 		t.Error("wrong")
 	}
 }

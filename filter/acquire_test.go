@@ -9,8 +9,8 @@ import (
 	"github.com/headgate/headgate/wasmtest"
 )
 
-// Limit 2, queue 3, ten at once: two run, three wait and run in order, and five are refused at once. So it is on any number of
-// workers.
+// Limit 2, queue 3, ten at once: two run, three wait and run in order, and five are refused at once. So it is on any
+// number of workers.
 func TestTenAtOnce(t *testing.T) {
 	for _, workers := range []int{1, 2, 4} {
 		t.Run(fmt.Sprintf("%d workers", workers), func(t *testing.T) {

@@ -292,8 +292,8 @@ func TestWithoutTheFlagManyAtOnce(t *testing.T) {
 	require.LessOrEqual(t, g.host.MaxActions(), maxActions)
 }
 
-// The first client of all is slow. Its body comes in the moment its headers go on, so the host seems not to let bodies come. The
-// first body that comes while headers wait shows that it does.
+// The first client of all is slow. Its body comes in the moment its headers go on, so the host seems not to let bodies
+// come. The first body that comes while headers wait shows that it does.
 func TestBodiesAreReadAgainOnceOneHasCome(t *testing.T) {
 	g := start(t, 1, fromBody(pool("model", 1, "queue", 5, "max_wait", "60s")))
 	slow := g.open(0)

@@ -12,7 +12,8 @@ import (
 
 // breaking is a breaker without a penalty; more fields by name and value.
 func breaking(failures int, more ...any) object {
-	o := object{"failures": failures, "window": "10s", "open": "2s", "max_open": "8s", "penalty": "0s", "max_penalty": "0s"}
+	o := object{"failures": failures, "window": "10s", "open": "2s", "max_open": "8s", "penalty": "0s",
+		"max_penalty": "0s"}
 	for i := 0; i < len(more); i += 2 {
 		o[more[i].(string)] = more[i+1]
 	}
@@ -373,7 +374,8 @@ func TestBreakerRetryAfterKnowsOfThePenalty(t *testing.T) {
 
 // A client that names other models doesn't make a key with an open breaker forgotten.
 func TestEvictionKeepsATrippedBreaker(t *testing.T) {
-	g := start(t, 1, with(config(pool("model", 4, "breaker", object{"failures": 1, "window": "30s", "open": "10s"})), "max_keys", 1))
+	breaker := object{"failures": 1, "window": "30s", "open": "10s"}
+	g := start(t, 1, with(config(pool("model", 4, "breaker", breaker)), "max_keys", 1))
 	g.sendModel(0, "m").Respond(503, "x")
 	g.host.Run(11 * time.Second)
 	g.sendModel(0, "n").Respond(200, "x")

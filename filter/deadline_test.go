@@ -19,7 +19,8 @@ func TestBadDeadlineCountsOnce(t *testing.T) {
 	require.Equal(t, "soon", h.Get("x-request-timeout-ms"), "what can't be read is passed on")
 }
 
-// Of 3,000 ms the tenant's queue takes 300 and the model's 200. The first try lasts until 2,800, the back-off until 2,850.
+// Of 3,000 ms the tenant's queue takes 300 and the model's 200. The first try lasts until 2,800, the back-off until
+// 2,850.
 func TestOneDeadlineForQueuesTriesAndBackOff(t *testing.T) {
 	for _, c := range []struct {
 		name    string

@@ -164,8 +164,8 @@ func TestHeadroomAIMDRecoversUnderUse(t *testing.T) {
 	require.Equal(t, 9, g.fits("m", 20))
 }
 
-// press keeps the pool full for some time with requests of 500 ms, which all end the same way. It tells again and again how many
-// run.
+// press keeps the pool full for some time with requests of 500 ms, which all end the same way. It tells again and again
+// how many run.
 func (g *gateway) press(d time.Duration, clients int, end ending, each func(running int)) {
 	g.t.Helper()
 	type call struct {

@@ -10,8 +10,8 @@ import (
 	"github.com/headgate/headgate/wasmtest"
 )
 
-// What a hold of 200 ms after success, 700 ms after cancel and 2 s after failure makes of each outcome. A failure's and a
-// cancel's are followed by the success's.
+// What a hold of 200 ms after success, 700 ms after cancel and 2 s after failure makes of each outcome. A failure's and
+// a cancel's are followed by the success's.
 const (
 	afterSuccess = 200 * ms
 	afterCancel  = 900 * ms

@@ -95,8 +95,8 @@ func TestHoldSurvivesAReload(t *testing.T) {
 	})
 }
 
-// A context that maintained a record at its start knows nothing of it. It must not reconcile the streams away that it runs there
-// later.
+// A context that maintained a record at its start knows nothing of it. It must not reconcile the streams away that it
+// runs there later.
 func TestHoldsEndThatFindsNoSwapDropsNobody(t *testing.T) {
 	c := func(wait string) object {
 		return with(config(pool("model", 2, "queue", 4, "max_wait", wait, "hold", object{"failure": "3s"})), "lease", "1h")

@@ -14,7 +14,8 @@ import (
 // An identity is what the filter found of a request.
 type identity struct{ tenant, model, route, class string }
 
-// identified sends a request and reads what the invocation stage hands over. set gives the stream properties; nil: none.
+// identified sends a request and reads what the invocation stage hands over. set gives the stream properties; nil:
+// none.
 func (g *gateway) identified(set func(*wasmtest.Stream), path string, headers ...string) identity {
 	g.t.Helper()
 	s := g.plugin.Stream(0)

@@ -59,7 +59,8 @@ func TestKeysThatTakeTurnsInOneSlot(t *testing.T) {
 	g.requireDrained("model")
 }
 
-// A flood of names makes the filter forget keys that no stream uses. A key that a request asks for later is found again.
+// A flood of names makes the filter forget keys that no stream uses. A key that a request asks for later is found
+// again.
 func TestFloodOfModelsWhileARequestWaitsInAnEarlierPool(t *testing.T) {
 	g := start(t, 1, with(config(
 		object{"name": "tenant", "key": []string{"tenant"}, "limit": 1, "queue": 4, "max_wait": "60s"},

@@ -16,8 +16,8 @@ import (
 	"github.com/headgate/headgate/wasmtest"
 )
 
-// Each cell of the table in docs/ownership.md names the tests that show it. These tests exist, and every test of ownership is
-// named in a cell.
+// Each cell of the table in docs/ownership.md names the tests that show it. These tests exist, and every test of
+// ownership is named in a cell.
 func TestOwnershipTableNamesItsTests(t *testing.T) {
 	files, err := filepath.Glob("*_test.go")
 	require.NoError(t, err)

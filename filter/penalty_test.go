@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// With a penalty, a failure's permit is on hold for the penalty in place of the failure's hold. It doubles with each failure in a
-// row.
+// With a penalty, a failure's permit is on hold for the penalty in place of the failure's hold. It doubles with each
+// failure in a row.
 func TestPenaltyDoubles(t *testing.T) {
 	onHoldFor := func(g *gateway) time.Duration {
 		return g.after("nothing is on hold", func() bool { return g.gauge("model.on_hold") == 0 })

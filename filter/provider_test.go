@@ -14,8 +14,8 @@ import (
 	"github.com/headgate/headgate/wasmtest"
 )
 
-// The provider of these tests runs four calls at once. It counts each for a moment longer than it lasts, and answers 429 to calls
-// above four. For a minute, clients want twice of what it can give.
+// The provider of these tests runs four calls at once. It counts each for a moment longer than it lasts, and answers
+// 429 to calls above four. For a minute, clients want twice of what it can give.
 const (
 	providerRuns    = 4
 	providerLingers = 300 * ms
@@ -222,7 +222,8 @@ func (h *timetable) Pop() any {
 	return last
 }
 
-// With the limit and the cooldown of such a provider, no client behind the gateway ever sees its 429, and it stays busy.
+// With the limit and the cooldown of such a provider, no client behind the gateway ever sees its 429, and it stays
+// busy.
 func TestProviderThatCountsLonger(t *testing.T) {
 	const seeds = 3
 	gated := func(limit int, more ...any) object {

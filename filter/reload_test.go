@@ -135,7 +135,8 @@ func TestPoolThatWasRemovedComesBackWithItsCounts(t *testing.T) {
 	g.requireDrained("model")
 }
 
-// A new module with the same vm_id has new VMs and the same shared data. Ends in the old VM wake waiters of the new one.
+// A new module with the same vm_id has new VMs and the same shared data. Ends in the old VM wake waiters of the new
+// one.
 func TestModuleUpgradeWhileStreamsRun(t *testing.T) {
 	g := start(t, 2, with(limited(2), "lease", "1s"))
 	a, b := g.sendModel(0, "m"), g.sendModel(1, "m")

@@ -66,8 +66,8 @@ type gateway struct {
 
 func start(t testing.TB, workers int, c object, options ...wasmtest.Option) *gateway {
 	t.Helper()
-	options = append([]wasmtest.Option{wasmtest.WithWorkers(workers), wasmtest.WithMainThread(), wasmtest.WithCanary()}, options...)
-	g := &gateway{t: t, host: wasmtest.Start(t, module, options...)}
+	all := []wasmtest.Option{wasmtest.WithWorkers(workers), wasmtest.WithMainThread(), wasmtest.WithCanary()}
+	g := &gateway{t: t, host: wasmtest.Start(t, module, append(all, options...)...)}
 	g.load(c)
 	g.host.Run(20 * ms) // the first ticks assert the limits
 	return g
@@ -78,7 +78,8 @@ func pluginConfig(c object) wasmtest.PluginConfig {
 	if err != nil {
 		panic(err)
 	}
-	return wasmtest.PluginConfig{Name: "headgate", RootID: "headgate", Configuration: text, AllowOnHeadersStopIteration: true}
+	return wasmtest.PluginConfig{Name: "headgate", RootID: "headgate", Configuration: text,
+		AllowOnHeadersStopIteration: true}
 }
 
 // load brings a configuration; new requests go by it.
@@ -188,7 +189,8 @@ func (g *gateway) counter(name string) int { return int(g.host.Counter("headgate
 // gauge is signed: a gauge below zero would be huge.
 func (g *gateway) gauge(name string) int { return int(int64(g.host.Gauge("headgate." + name))) }
 
-var outcomes = []string{"admitted", "rejected_queue_full", "rejected_closed", "rejected_breaker", "expired_max_wait", "expired_deadline", "cancelled_waiting"}
+var outcomes = []string{"admitted", "rejected_queue_full", "rejected_closed", "rejected_breaker", "expired_max_wait",
+	"expired_deadline", "cancelled_waiting"}
 
 // requireDrained is the drain check: nothing runs, waits or is on hold, and each evaluated request had one outcome.
 func (g *gateway) requireDrained(pools ...string) {

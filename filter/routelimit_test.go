@@ -60,7 +60,8 @@ func TestCase_O20_SpellingsMeetTheRoutesLimit(t *testing.T) {
 	require.Zero(t, g.counter("ungoverned"))
 }
 
-// A pool whose key is the route takes the patterns' limits. Other routes have the pool's limit. All have its queue and holds.
+// A pool whose key is the route takes the patterns' limits. Other routes have the pool's limit. All have its queue and
+// holds.
 func TestRouteLimitsInAPoolKeyedByRoute(t *testing.T) {
 	g := start(t, 2, routed([]string{"POST /chat/completions:2", "POST /messages:1@msg", "POST /responses"},
 		object{"name": "byroute", "key": []string{"route"}, "limit": 4, "queue": 1, "max_wait": "60s", "hold": object{"failure": "3s"}}))

@@ -12,7 +12,8 @@ import (
 	"github.com/headgate/headgate/wasmtest"
 )
 
-// In shadow the request is at the upstream before its body has named the model: the attempt counts when its answer begins.
+// In shadow the request is at the upstream before its body has named the model: the attempt counts when its answer
+// begins.
 func TestShadowInTwoStagesCountsTheModelInTheBody(t *testing.T) {
 	c := with(twoPools(9, 1), "mode", "shadow")
 	c["identity"] = object{"model": []object{{"json_body": "model"}}}
@@ -163,7 +164,8 @@ func TestShadowCountsDeadlines(t *testing.T) {
 	g.wouldHave("model", 1, 0, 2, "an expired request")
 }
 
-// A request that would wait in one pool comes to the next one when its wait would end. One that would be refused never does.
+// A request that would wait in one pool comes to the next one when its wait would end. One that would be refused never
+// does.
 func TestShadowAsksLaterPoolsWhenEnforceWould(t *testing.T) {
 	second := object{"name": "second", "limit": 1, "queue": 1, "max_wait": "5s"}
 	g := start(t, 2, shadow(config(pool("first", 1, "queue", 1, "max_wait", "5s"), second)))

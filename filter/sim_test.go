@@ -29,7 +29,8 @@ func (f faults) String() string {
 }
 
 // faultSets are the faults one by one, and all together.
-var faultSets = []faults{{}, {lostMessages: true}, {failedSwaps: true}, {crashes: true}, {reloads: true}, {lateWorkers: true},
+var faultSets = []faults{{},
+	{lostMessages: true}, {failedSwaps: true}, {crashes: true}, {reloads: true}, {lateWorkers: true},
 	{lostMessages: true, failedSwaps: true, crashes: true, reloads: true, lateWorkers: true}}
 
 // Random schedules of the built module, with faults. A failing run prints the command that repeats it.
@@ -127,7 +128,9 @@ func (s *sim) configuration() object {
 		}
 	}
 	all := object{"name": "all", "limit": 7, "queue": 3, "max_wait": "1s"}
-	if s.rnd.IntN(2) == 0 {
+	// A shaped pool stands first. Behind another pool, a request of an earlier configuration could come to it after a
+	// reload and assert the earlier limit again. Then the pool makes fewer holds than are noted here.
+	if s.shaped || s.rnd.IntN(2) == 0 {
 		return with(config(p, all), "lease", "1s")
 	}
 	return with(config(all, p), "lease", "1s")
@@ -194,7 +197,7 @@ func (s *sim) endOne() {
 	}
 	hold := s.endRunning(r.Stream)
 	s.endHolds()
-	if s.shaped && hold > 0 && len(s.holds) < s.limit { // after the limit was lowered, no more is put on hold than there is
+	if s.shaped && hold > 0 && len(s.holds) < s.limit { // no more is on hold than the limit, also after it was lowered
 		s.holds = append(s.holds, s.host.Elapsed()+hold)
 	}
 }
@@ -271,8 +274,8 @@ func (s *sim) crash(w int) {
 	s.live = kept
 }
 
-// check is what holds at every moment: no more run and are on hold together than the limit allows, and no request waits beyond
-// its budgets.
+// check is what holds at every moment: no more run and are on hold together than the limit allows, and no request waits
+// beyond its budgets.
 func (s *sim) check() {
 	running := 0
 	kept := s.live[:0]

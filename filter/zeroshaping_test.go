@@ -10,8 +10,8 @@ import (
 	"github.com/headgate/headgate/wasmtest"
 )
 
-// With holds of zero, a breaker that never trips and headroom that has nothing to take, each request fares as in a configuration
-// without them.
+// With holds of zero, a breaker that never trips and headroom that has nothing to take, each request fares as in a
+// configuration without them.
 func TestProtectionThatIsZeroChangesNothing(t *testing.T) {
 	for name, more := range map[string][]any{
 		"holds of zero":                {"hold", object{"success": "0s", "cancel": "0s", "failure": "0s"}, "min_active", 0},

@@ -331,8 +331,9 @@ func (s *step) ruleFor(order []grant) error {
 
 // position is a ticket's place among those there were before the step; new ones come last.
 func (s *step) position(t admission.Ticket) int {
+	same := epoch(&s.before, t.Seat) == epoch(&s.after, t.Seat)
 	for i := range s.before.Queue.Len() {
-		if b := s.before.Queue.At(i); b.Seat == t.Seat && b.Seq == t.Seq && epoch(&s.before, t.Seat) == epoch(&s.after, t.Seat) {
+		if b := s.before.Queue.At(i); same && b.Seat == t.Seat && b.Seq == t.Seq {
 			return i
 		}
 	}

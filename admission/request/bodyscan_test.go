@@ -145,8 +145,8 @@ func hostile(n int) map[string][2]string {
 	}
 }
 
-// A MiB of the worst body costs a few times what reading it once costs, in one piece or in pieces of one byte. The scan keeps no
-// more memory than a few values take.
+// A MiB of the worst body costs a few times what reading it once costs, in one piece or in pieces of one byte. The scan
+// keeps no more memory than a few values take.
 func TestHostileBodiesCostNoMoreThanTheirLength(t *testing.T) {
 	const mib = 1 << 20
 	run := func(contentType, body string, size int) (took time.Duration, held uint64) {

@@ -16,8 +16,9 @@ import (
 //   - The document is read up to its end or up to the first byte that can't stand there by this grammar. What was named
 //     before that byte counts. So an invalid document can name a model, but only one that stood in a whole string value
 //     of a whole key of the top level, with everything before it well-formed by this grammar.
-//   - A key counts as found at its value's last byte if that is a string, at its value's first byte otherwise, and at its
-//     own last byte if it is not the first one or differs in ASCII case. Found twice, or unusable, it names nothing.
+//   - A key counts as found at its value's last byte if that is a string, at its value's first byte otherwise, and at
+//     its own last byte if it is not the first one or differs in ASCII case. Found twice, or unusable, it names
+//     nothing.
 func referenceJSON(doc []byte, key string) string {
 	r := &reference{doc: doc, key: key}
 	r.object()

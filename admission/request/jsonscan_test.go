@@ -127,8 +127,8 @@ func TestKeyAtTheWindowsEdge(t *testing.T) {
 	}
 }
 
-// standardJSON is what encoding/json says of a document; fit is false if it isn't valid. Keys that differ in case only count as
-// one key, found twice.
+// standardJSON is what encoding/json says of a document; fit is false if it isn't valid. Keys that differ in case only
+// count as one key, found twice.
 func standardJSON(body []byte) (want string, fit bool) {
 	if !json.Valid(body) {
 		return "", false

@@ -72,7 +72,8 @@ func TestRouteFirstMatchWins(t *testing.T) {
 	require.Nil(t, r)
 }
 
-// No spelling escapes a pattern with a star, even if the upstream takes %2F, a backslash or a semicolon as part of a name.
+// No spelling escapes a pattern with a star, even if the upstream takes %2F, a backslash or a semicolon as part of a
+// name.
 func TestRouteWildcards(t *testing.T) {
 	routes := routesOf(t, "POST /models/*:streamGenerateContent", "/a/x*y*z/b")
 	for _, p := range []string{
@@ -181,7 +182,8 @@ func requireSameRoute(t require.TestingT, routes []config.Route, method, path st
 	require.Equal(t, want, r, "%s %q", method, path)
 }
 
-// referenceMatch is the simple matcher: it normalises each of the 8 readings of the path as a whole, and tries each route on each.
+// referenceMatch is the simple matcher: it normalises each of the 8 readings of the path as a whole, and tries each
+// route on each.
 func referenceMatch(routes []config.Route, method, path string) *config.Route {
 	if i := strings.IndexAny(path, "?#"); i >= 0 {
 		path = path[:i]
@@ -200,7 +202,8 @@ func referenceMatch(routes []config.Route, method, path string) *config.Route {
 	return nil
 }
 
-// referenceSegments normalises a path: it marks what separates and what ends a segment, splits, cuts, decodes, and resolves dots.
+// referenceSegments normalises a path: it marks what separates and what ends a segment, splits, cuts, decodes, and
+// resolves dots.
 func referenceSegments(path string, encoded, backslash, parameter bool) (out []string) {
 	const separator, end = '\x00', '\x01'
 	var marked []rune // code points above 0xFF stand for marks, below for bytes

@@ -13,7 +13,8 @@ import (
 
 // keyedPool is a pool keyed by model, with two configured keys.
 func keyedPool(maxKeys int) *Pool {
-	c := &config.Pool{Name: "model", Key: []config.Dimension{config.DimensionModel}, Limit: 4, Keys: map[string]int{"big": 9, "closed": 0}}
+	c := &config.Pool{Name: "model", Key: []config.Dimension{config.DimensionModel}, Limit: 4,
+		Keys: map[string]int{"big": 9, "closed": 0}}
 	return newPool(&config.Config{Domain: "default", MaxKeys: maxKeys}, c, Stats{})
 }
 
@@ -122,12 +123,14 @@ func TestPermitsAreCountedByTenant(t *testing.T) {
 	k.add(1, 5)
 	k.add(2, 1)
 	k.add(1, 6) // the weight last seen is in force
-	require.Equal(t, []admission.TenantInflight{{Tenant: 1, Weight: 6, Inflight: 2}, {Tenant: 2, Weight: 1, Inflight: 1}}, k.inflight)
+	one := admission.TenantInflight{Tenant: 1, Weight: 6, Inflight: 2}
+	two := admission.TenantInflight{Tenant: 2, Weight: 1, Inflight: 1}
+	require.Equal(t, []admission.TenantInflight{one, two}, k.inflight)
 	require.Equal(t, 3, k.permits)
 	k.remove(3) // a tenant that has none
 	require.Equal(t, 3, k.permits)
 	k.remove(2)
-	require.Equal(t, []admission.TenantInflight{{Tenant: 1, Weight: 6, Inflight: 2}}, k.inflight, "a tenant without permits is dropped")
+	require.Equal(t, []admission.TenantInflight{one}, k.inflight, "a tenant without permits is dropped")
 	k.remove(2)
 	k.remove(1)
 	require.True(t, k.involved())
