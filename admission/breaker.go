@@ -9,14 +9,14 @@ const (
 	breakerHalfOpen                     // it admits one request at a time, the probe, to see how that ends
 )
 
-// windowParts is the number of parts in which the breaker's window slides. A failure counts for the length of the window,
-// or up to a tenth less.
+// windowParts is the number of parts in which the breaker's window slides. A failure counts for the length of the
+// window, or up to a tenth less.
 const windowParts = 10
 
 // breakerRecord is a pool key's breaker.
 type breakerRecord struct {
 	state    breakerState
-	gen      uint32              // counts the changes of state: the outcome of a request that was granted in an earlier one doesn't count
+	gen      uint32              // counts changes of state: outcomes of requests granted before the last one don't count
 	until    int64               // open: when it becomes half open
 	trips    uint8               // openings without a success in between; doubles the open time
 	level    uint8               // failures without a success in between; doubles the penalty
@@ -39,8 +39,8 @@ func (br *breakerRecord) advance(now int64, b *Breaker) {
 	}
 }
 
-// allowance is how many requests may pass: the limit when the breaker is closed, 0 when it is open, 1 when it is half open
-// and no probe runs.
+// allowance is how many requests may pass: the limit when the breaker is closed, 0 when it is open, 1 when it is half
+// open and no probe runs.
 func (r *Record) allowance(b *Breaker) int {
 	br := &r.breaker
 	switch {
@@ -95,7 +95,8 @@ func (br *breakerRecord) raisePenalty(b *Breaker) {
 // trip opens the breaker, for twice as long each time in a row.
 func (br *breakerRecord) trip(now int64, b *Breaker) {
 	open := doubled(b.Open, br.trips, b.MaxOpen)
-	*br = breakerRecord{state: breakerOpen, gen: br.gen + 1, until: now + int64(open), trips: min(br.trips+1, maxDoublings), level: br.level}
+	*br = breakerRecord{state: breakerOpen, gen: br.gen + 1, until: now + int64(open),
+		trips: min(br.trips+1, maxDoublings), level: br.level}
 }
 
 // slide drops the parts of the window that are over, and begins new ones.

@@ -8,7 +8,8 @@ package admission
 // Whatever the bytes are, a step on a valid record neither indexes wrongly nor counts below zero.
 func (r *Record) valid() bool {
 	n := len(r.Tenants)
-	if r.Limit > MaxLimit || n > maxRecordTenants || n == maxRecordTenants && r.Tenants[n-1].ID != sharedTenant || r.Retired && !r.Idle() {
+	full := n == maxRecordTenants
+	if r.Limit > MaxLimit || n > maxRecordTenants || full && r.Tenants[n-1].ID != sharedTenant || r.Retired && !r.Idle() {
 		return false
 	}
 	return r.validColumns() && r.validHolders() && r.validHolds()

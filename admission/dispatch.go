@@ -57,8 +57,8 @@ func (r *Record) unexpired(now int64) []uint32 {
 	return n
 }
 
-// before is the dispatch rule: t is granted before u. Inflight per weight is compared crosswise, so that nothing is divided
-// or rounded.
+// before is the dispatch rule: t is granted before u. Inflight per weight is compared crosswise, so that nothing is
+// divided or rounded.
 func (t *Tenant) before(u *Tenant) bool {
 	a := (uint64(t.Inflight) + uint64(t.OnHold)) * uint64(u.Weight)
 	b := (uint64(u.Inflight) + uint64(u.OnHold)) * uint64(t.Weight)

@@ -1,31 +1,126 @@
-// Package admission decides who may run: it is the pure core of Headgate.
-//
-// It guarantees that a pool key never grants more permits than its limit, that a free permit goes straight to the next
-// waiter (nobody overtakes inside a tenant, no tenant is starved), that each permit is given back exactly once, and
-// that what a dead worker held comes back within its lease.
+// Package admission decides which request may run: it is the pure core of Headgate.
 //
 // The state of one pool key is a [Record]: bytes that all workers share and replace by compare-and-swap. [Machine.Step]
-// takes such bytes, one operation and the time, and hands back the new bytes and what the caller has to do. It has no
-// clock, no I/O, no goroutines; the same input gives the same output. The caller retries a step whose swap failed.
+// takes such bytes, one operation and the time, and returns the new bytes and what the caller has to do. It has no
+// clock, no I/O and no goroutines: the same input gives the same output. A caller whose swap failed reads the bytes
+// again and repeats the step.
+//
+// The package knows neither configuration text nor requests. Package config reads the first, package request the
+// second.
+//
+// # Words
+//
+//	permit     the right to one unit of concurrency in a pool; never "token", which is a language model's
+//	pool       a named rule with a limit
+//	key        one value that a pool counts separately, such as one tenant or one model; each key has a record
+//	tenant     the one who shares a key's permits fairly with others; a record knows it by an id
+//	ticket     one request that asks for a permit, numbered by its worker
+//	inflight   permits that are granted and not yet given back
+//	on hold    permits that are kept out of use for a while after their request ended
+//	grant      to give a permit to a ticket; release: to give the permit back
+//	reject     to refuse before queueing; expire: to refuse after queueing
+//	worker     one incarnation of a plugin context: a seat in the worker table and an epoch
+//	seat       a worker's place in the [WorkerTable], of which its column in each record has the number
+//	column     what one worker has in a record: inflight permits and tickets in the queue
+//	slot       a place for a record in shared data; a [Directory] says which key has it, under which generation
+//	lease      what a worker renews by beating; when it is over, the worker may be declared dead
+//	reap       to take back the permits and tickets of a dead worker
+//	reconcile  to make a record say of a worker what the worker knows to be true
+//	budget     how long a ticket may wait
+//	probe      the one request that a half-open breaker lets through, to see how it ends
 //
 // # Dispatch
 //
-// An acquire appends a ticket and then dispatches; there is no other way to a permit, so nobody can barge. Dispatch
-// grants, while a permit is free, to the waiting tenant with the least permits per weight; on a tie to the one granted
-// longest ago; inside a tenant to whoever came first. Weighing what a tenant runs now, rather than what it has used,
-// needs no estimate of how long a stream lasts, and gives equal permits to tenants whose streams differ in length; FIFO
-// and round robin don't. A pool that isn't fair by tenant puts all requests under one tenant, which makes the same rule
-// first come, first served.
+// An acquire appends a ticket and then dispatches. There is no other way to a permit, so nobody can barge. Dispatch
+// grants, while a permit is free, to the waiting tenant with the least inflight per weight; on a tie to the tenant
+// granted longest ago; inside a tenant to the oldest ticket. Weighing what a tenant runs now, rather than what it has
+// used, needs no estimate of how long a stream lasts, and gives equal permits to tenants whose streams differ in
+// length. First come, first served and round robin don't. In a pool that isn't fair by tenant all requests belong to
+// one tenant, and the same rule is first come, first served.
+//
+// # A ticket's life
+//
+//	            acquire
+//	               │
+//	   ┌───────────┼────────────────────────────┐
+//	   │           │ no permit free             │ no permit and no room,
+//	   │           ▼                            ▼ closed, breaker open
+//	   │       ┌────────┐                   rejected
+//	   │       │ queued │
+//	   │       └───┬────┘
+//	   │           ├─ dispatch, in anybody's step ─▶ granted
+//	   │           ├─ expire, by its worker ───────▶ expired
+//	   │           ├─ cancel, by its worker ───────▶ cancelled
+//	   │           └─ its worker is dead ──────────▶ reaped
+//	   ▼
+//	granted ── release ─▶ the permit is free, or on hold until its time is over, then free
+//	        └─ its worker is dead ─▶ reaped: the permit is free
+//
+// A queued ticket that its worker does not find in the record any more was granted: only its own worker expires and
+// cancels it. A worker that was declared dead finds its column missing, which tells it that its tickets were reaped
+// instead.
+//
+// # Operations
+//
+// Each has a constructor, which sets an [Op] whole. Every operation needs a [Target]. Every operation first ends the
+// holds that are due and the headroom that time gives back; every one but a retire dispatches.
+//
+//	operation   needs beside the target                      verdicts
+//	acquire     tenant, weight, ticket, queue, fair, budget  granted, waiting, full, closed, open; stale, fenced
+//	release     tenant, ticket, how the request ended        done; stale, fenced
+//	cancel      tenant, ticket                               done: it was queued. granted: it had been granted, and its
+//	                                                         permit is given back; stale, fenced
+//	expire      -                                            done, with the tickets that expired; stale, fenced
+//	reconcile   inflight by tenant, tickets, probe           done, with the tickets that had been granted; stale, fenced
+//	maintain    assert, worker table                         done; stale
+//	report      ticket, outcome                              done; stale, fenced
+//	retire      - (of the target only time and generation)   done, busy
+//
+// Stale: the slot is another key's or generation's. Fenced: the worker was declared dead, and reconciles before it goes
+// on.
 //
 // # Truth
 //
-// A record counts permits per worker, in that worker's column. The worker itself knows the truth: the streams it lets
-// run, and its tickets that the record no longer lists. [OpSync] makes the column equal to that truth. It is the one
-// repair for everything that can go wrong between a worker and the record: a release that found no free swap, a grant
+// A record counts permits per worker, in that worker's column. The worker itself knows the truth: the requests that it
+// lets run, and its tickets that the record no longer lists. A reconcile makes the column equal to that truth. It is
+// the one repair for everything that can go wrong between a worker and a record: a release that was not stored, a grant
 // whose message was lost, a record that vanished, a worker that was declared dead by mistake.
 //
-// # Keys
+// # Invariants
 //
-// Shared data never forgets a key, so records live in a bounded table of slots, and a [Directory] says which pool key
-// has which slot. See the Directory's comment for how a slot changes hands.
+// Each is a property that tests check by its number, and each check catches a mutant: a fault put in on purpose. Checks
+// named Watch are in package admissiontest and run in every test that steps records; the others are in the files named.
+// The mutants are in mutant_test.go.
+//
+//	I1   inflight + on hold <= limit at each grant. A lowered limit stops grants until they are below it; nothing is
+//	     pre-empted.
+//	     Check: Watch (limit), shell_test.go (running requests). Mutants: "the limit is ignored", "set without compare",
+//	     "released at response headers", "an expired waiter goes on".
+//	I2   Every ticket ends exactly once: granted, expired, cancelled, rejected or reaped.
+//	     Check: Watch (tickets), shell_test.go. Mutant: "tickets of others expire too".
+//	I3   Every grant is released exactly once. A drained system is back at zero, and no gauge is ever negative.
+//	     Check: Watch (sums, deltas), shell_test.go (columns against the truth, drained). Mutants: "ticks don't look for
+//	     grants", "a granted ticket is cancelled and forgotten", "nobody counts anew", "who was declared dead goes on as
+//	     before".
+//	I4   After each operation no eligible ticket waits while a permit is free.
+//	     Check: Watch (workConserving), shell_test.go. Mutants: "no dispatch after a release", "a release wakes instead of
+//	     handing over".
+//	I5   First come, first served inside a tenant. No eligible waiting tenant had less inflight per weight than the one
+//	     granted.
+//	     Check: Watch (rule, tickets), the reference model. Mutants: "weights are ignored", "first come, first served whoever
+//	     it is".
+//	I6   While a tenant has a waiter and nothing running, each other tenant is granted at most once.
+//	     Check: Watch (overtaking). Mutant: TestLastGrantMutant.
+//	I7   No waiter outlives its budget by more than one tick (10 ms). An expired or cancelled waiter starts no work upstream.
+//	     Check: Watch (tickets), shell_test.go. Mutants: "an expired ticket is granted", "nobody ends waits".
+//	I8   Permits and tickets of a dead worker are back within its lease and one tick. Streams that live longer than any
+//	     lease keep theirs.
+//	     Check: shell_test.go (columns of the dead). Mutants: "nobody reaps", "records are swept once for each death".
+//	I9   A change or removal of the configuration, or an upgrade of the module, resets no outstanding count and strands no
+//	     waiter. Going back to an earlier configuration is a change like any other.
+//	     Check: Watch (outstanding, limit), places_test.go. Mutant: "a reload starts fresh counts".
+//	I10  Memory and keys are bounded by configuration, whatever clients send.
+//	     Check: places_test.go (slots), TestTenantTableIsBounded, TestNamesAreClipped. Mutants: TestPlacesMutants.
+//	I11  No panic on the request path: a broken invariant becomes an error, a counter and the pool's failure policy.
+//	     Check: Watch (encoding), FuzzRecord, FuzzSteps. Mutant: "half a record is written".
 package admission

@@ -31,14 +31,15 @@ var durationUnits = [...]struct {
 	{"us", Microsecond}, {"µs", Microsecond}, {"μs", Microsecond}, {"ns", 1},
 }
 
-// The outcomes of ParseDuration.
+// A DurationProblem is what is wrong with the text of a duration.
 type DurationProblem uint8
 
+// The problems.
 const (
-	DurationFine     DurationProblem = iota
-	DurationNone                     // not a duration at all
-	DurationNegative                 // a duration below zero
-	DurationHuge                     // a duration that no Duration can hold
+	DurationFine     DurationProblem = iota // nothing
+	DurationNone                            // not a duration at all
+	DurationNegative                        // a duration below zero
+	DurationHuge                            // a duration that no Duration can hold
 )
 
 // ParseDuration reads Go's duration syntax, e.g. "1h30m", "1.5s", "250ms", "0": numbers with their units, which it adds

@@ -1,6 +1,7 @@
 package admission
 
-// headroomRecord says by how much a pool key's limit in force is below the asserted one, because its provider pushed back.
+// headroomRecord says by how much a pool key's limit in force is below the asserted one, because its provider pushed
+// back.
 type headroomRecord struct {
 	cut   uint32 // permits
 	last  int64  // the last pushback that counted, monotonic nanoseconds
@@ -10,11 +11,13 @@ type headroomRecord struct {
 const (
 	// An aimd pushback takes 1/cutShare off the limit in force, and one permit at least.
 	cutShare = 5
-	// adjustEvery is the least time between two changes in one direction of an aimd limit: one burst of 429s is one signal.
+	// adjustEvery is the least time between two changes in one direction of an aimd limit: one burst of 429s is one
+	// signal.
 	adjustEvery = int64(Second)
 )
 
-// inForce is the limit that grants go by: the asserted one, less what pushback has cut off, and never below the minimum.
+// inForce is the limit that grants go by: the asserted one, less what pushback has cut off, and never below the
+// minimum.
 func (r *Record) inForce(s *Shaping) int {
 	limit, least := int(r.Limit), 1
 	if s != nil && s.Headroom != nil {
@@ -53,8 +56,8 @@ func (r *Record) decay(now int64, s *Shaping) {
 	}
 }
 
-// regrow raises an aimd limit by one after a success, if a quiet window has passed and the pool is at least half used: an
-// idle pool says nothing about what its provider can take.
+// regrow raises an aimd limit by one after a success, if a quiet window has passed and the pool is at least half used:
+// an idle pool says nothing about what its provider can take.
 func (r *Record) regrow(now int64, s *Shaping) {
 	h := &r.headroom
 	if s.Headroom == nil || !s.Headroom.AIMD || h.cut == 0 || 2*r.Inflight() < r.inForce(s) {
@@ -75,8 +78,8 @@ func (h *headroomRecord) store(b []byte) {
 	put64(b[12:], uint64(h.grown))
 }
 
-// nextChange is when time alone frees something next: a hold, an open breaker, a lowered limit; 0: never. A breaker whose
-// open time is over stays open until a request comes.
+// nextChange is when time alone frees something next: a hold, an open breaker, a lowered limit; 0: never. A breaker
+// whose open time is over stays open until a request comes.
 func (r *Record) nextChange(now int64, s *Shaping) int64 {
 	next := r.firstHoldEnd()
 	if r.breaker.state == breakerOpen && r.breaker.until > now {

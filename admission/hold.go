@@ -1,7 +1,7 @@
 package admission
 
-// holdGrain is the grain of holds' ends: ends that fall into the same grain are one group in the record. A hold is never
-// shorter than asked, and at most a grain longer.
+// holdGrain is the grain of holds' ends: ends that fall into the same grain are one group in the record. A hold is
+// never shorter than asked, and at most a grain longer.
 const holdGrain = 10 * int64(Millisecond)
 
 // hold keeps one permit out of use until the given time, charged to a tenant or to NoTenant.
@@ -55,7 +55,7 @@ func (r *Record) firstHoldEnd() int64 {
 
 // holdTime is how long a permit stays out of use after its request ended, and whether the tenant is charged for it.
 //
-//   - After a success: the success hold, which every provider needs that counts a call for a moment longer than it lasts.
+//   - After a success: the success hold, which every provider needs that counts a call a moment longer than it lasts.
 //   - After a cancel or a failure: their own hold, and the success hold on top.
 //   - With a penalty, failures in a row are held for the penalty, doubled each time, in place of the failure hold.
 //   - The provider's Retry-After lengthens a failure's hold, but makes none where none is configured.

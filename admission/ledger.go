@@ -84,7 +84,8 @@ func (r *Record) addInflight(w Worker, tenant uint16, n uint32) {
 	r.Holders = append(r.Holders, Holder{Seat: w.Seat, Tenant: tenant, Inflight: n})
 }
 
-// removeInflight counts n permits fewer for a worker and a tenant; false, and nothing changed, if there are not so many.
+// removeInflight counts n permits fewer for a worker and a tenant; false, and nothing changed, if there are not so
+// many.
 func (r *Record) removeInflight(seat, tenant uint16, n uint32) bool {
 	for i := range r.Holders {
 		h := &r.Holders[i]

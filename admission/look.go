@@ -15,7 +15,8 @@ const (
 func (m *Machine) Look(state []byte, t *Target, seq uint32) (Standing, *Effect) {
 	r := &m.rec
 	standing := m.look(state, t, seq)
-	m.effect = Effect{Grants: m.effect.Grants[:0], Expired: m.effect.Expired[:0], Unseen: m.effect.Unseen[:0], BreakerGen: r.breaker.gen}
+	m.effect.reset()
+	m.effect.BreakerGen = r.breaker.gen
 	if r.breaker.probe == (ticketID{t.Me.Seat, seq}) {
 		m.effect.Probe = seq
 	}

@@ -21,7 +21,8 @@ const (
 	OpRetire                  // give the record up, if idle, so that another key can have its slot
 )
 
-// A Target says on which record an operation is carried out, when, and for which worker. An operation changes none of it.
+// A Target says on which record an operation is carried out, when, and for which worker. An operation changes none of
+// it.
 type Target struct {
 	Now  int64  // monotonic nanoseconds
 	Gen  uint32 // the directory generation of the key
@@ -43,7 +44,8 @@ type Target struct {
 	Shaping *Shaping // what is configured of holds, breaker and headroom; nil: nothing
 }
 
-// An Op is one operation. A constructor (Acquire, Release, ...) sets it whole. The comments name the kinds that use a field.
+// An Op is one operation. A constructor (Acquire, Release, ...) sets it whole. The comments name the kinds that use a
+// field.
 type Op struct {
 	Kind OpKind
 	Target
@@ -86,7 +88,8 @@ type Request struct {
 
 // Acquire asks for a permit, and asserts the target's limit.
 func Acquire(t Target, r Request) Op {
-	return Op{Kind: OpAcquire, Target: t, Assert: true, Tenant: r.Tenant, Weight: r.Weight, Seq: r.Seq, Queue: r.Queue, Fair: r.Fair, Budget: r.Budget}
+	return Op{Kind: OpAcquire, Target: t, Assert: true,
+		Tenant: r.Tenant, Weight: r.Weight, Seq: r.Seq, Queue: r.Queue, Fair: r.Fair, Budget: r.Budget}
 }
 
 // A Finish is how the request of a released permit ended.
@@ -161,7 +164,7 @@ const (
 	VerdictClosed                 // acquire: the limit is 0
 	VerdictOpen                   // acquire: the breaker lets nobody through
 	VerdictStale                  // the slot belongs to another key or generation: look the key up again
-	VerdictFenced                 // the worker's column is missing: reconcile first. reconcile: a later worker has its seat: claim another
+	VerdictFenced                 // the worker's column is missing: reconcile first. reconcile: another has its seat
 	VerdictBusy                   // retire: the record is in use
 )
 
@@ -174,7 +177,8 @@ type Grant struct {
 // GrantBytes is the length of a grant as a message to its worker.
 const GrantBytes = 12
 
-// Encode writes the message that tells a grant to its worker: the epoch in 8 bytes, the ticket's number in 4, little endian.
+// Encode writes the message that tells a grant to its worker: the epoch in 8 bytes, the ticket's number in 4, little
+// endian.
 func (g *Grant) Encode(b *[GrantBytes]byte) {
 	put64(b[:], g.Epoch)
 	put32(b[8:], g.Seq)
@@ -210,4 +214,9 @@ type Effect struct {
 	Reaped     int  // permits and tickets of dead workers taken back
 	Replaced   bool // the stored bytes were no record of this version, or were gone, and have been replaced
 	RetryAfter int  // full, closed, open, expire: seconds until a permit is likely to come free, 1 to 60
+}
+
+// reset makes the effect that of nothing, and keeps its buffers.
+func (e *Effect) reset() {
+	*e = Effect{Grants: e.Grants[:0], Expired: e.Expired[:0], Unseen: e.Unseen[:0]}
 }

@@ -21,8 +21,8 @@ const (
 	ByProxyForFailure                   // the proxy, because the provider reset, could not be reached or took too long
 )
 
-// An Ending is what is known of a request when it ends. What the caller has no need to find out, because the rest decides
-// already, stays zero.
+// An Ending is what is known of a request when it ends. What the caller has no need to find out, because the rest
+// decides already, stays zero.
 type Ending struct {
 	Sent        bool       // the request went on towards its provider
 	Status      int        // of its answer; 0: none has begun
@@ -76,8 +76,8 @@ func JudgeAnswer(e Ending) Outcome {
 	return OutcomeSuccess
 }
 
-// Failed reports whether the answer is the provider's failure. A 403 without a word about a rate limit is the client's own
-// error.
+// Failed reports whether the answer is the provider's failure. A 403 without a word about a rate limit is the client's
+// own error.
 func (e *Ending) Failed() bool {
 	if e.By != ByProvider {
 		return e.By == ByProxyForFailure

@@ -3,9 +3,9 @@ package admission
 // ticketBytes is the size of an encoded ticket: seat 2, tenant 2, seq 4, deadline 8, budget 4.
 const ticketBytes = 20
 
-// A Queue is the waiting tickets of a record in order of arrival. They stay encoded, in three pieces: front has been moved
-// out of the middle, middle is as it was loaded, back has been added. Most steps take a ticket from near the front or add
-// one at the end. So a step copies a queue of a thousand once, into the new record.
+// A Queue is the waiting tickets of a record in order of arrival. They stay encoded, in three pieces: front has been
+// moved out of the middle, middle is as it was loaded, back has been added. Most steps take a ticket from near the
+// front or add one at the end. So a step copies a queue of a thousand once, into the new record.
 type Queue struct {
 	front, middle, back []byte
 	spare               []byte // scratch of keep
@@ -45,7 +45,8 @@ func (q *Queue) At(i int) Ticket {
 
 func readTicket(b []byte) Ticket {
 	b = b[:ticketBytes]
-	return Ticket{Seat: get16(b), Tenant: get16(b[2:]), Seq: get32(b[4:]), Deadline: int64(get64(b[8:])), Budget: get32(b[16:])}
+	return Ticket{Seat: get16(b), Tenant: get16(b[2:]), Seq: get32(b[4:]),
+		Deadline: int64(get64(b[8:])), Budget: get32(b[16:])}
 }
 
 func (q *Queue) push(t Ticket) {

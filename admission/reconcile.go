@@ -26,8 +26,8 @@ func (m *Machine) reconcile() {
 	}
 }
 
-// forgetLostProbe frees the probe's place if the record says that this worker runs the probe and the worker says that it
-// doesn't: the report of the probe's end was not stored.
+// forgetLostProbe frees the probe's place if the record says that this worker runs the probe and the worker says that
+// it doesn't: the report of the probe's end was not stored.
 func (m *Machine) forgetLostProbe() {
 	p := &m.rec.breaker.probe
 	if p.seq == 0 || p.seat != m.op.Me.Seat || p.seq == m.op.Probe {

@@ -107,18 +107,20 @@ func (r *Record) Idle() bool {
 	return len(r.Columns) == 0 && len(r.Holds) == 0 && r.Queue.Len() == 0
 }
 
-// remembers reports whether the record knows something about its provider that must not be forgotten yet: that the breaker
-// is open, that the limit was lowered not long ago.
+// remembers reports whether the record knows something about its provider that must not be forgotten yet: that the
+// breaker is open, that the limit was lowered not long ago.
 func (r *Record) remembers(now int64) bool {
-	return r.breaker.state != breakerClosed && now < r.breaker.until+int64(MaxHold) || r.headroom.cut > 0 && now-r.headroom.last < int64(MaxHold)
+	return r.breaker.state != breakerClosed && now < r.breaker.until+int64(MaxHold) ||
+		r.headroom.cut > 0 && now-r.headroom.last < int64(MaxHold)
 }
 
-// reset empties the record for op's key and generation, and keeps its buffers. The limit is op's even if op doesn't assert
-// one: there is no other. A reconcile that finds no record has lost one; unless the record is then quiet for a while, its
-// limit is found by what its workers run.
+// reset empties the record for op's key and generation, and keeps its buffers. The limit is op's even if op doesn't
+// assert one: there is no other. A reconcile that finds no record has lost one; unless the record is then quiet for a
+// while, its limit is found by what its workers run.
 func (r *Record) reset(op *Op) {
 	*r = Record{Gen: op.Gen, Name: append(r.Name[:0], clip(op.Name)...), Limit: op.limit(),
-		Tenants: r.Tenants[:0], Columns: r.Columns[:0], Holders: r.Holders[:0], Holds: r.Holds[:0], Queue: r.Queue, bytes: r.bytes, sums: r.sums}
+		Tenants: r.Tenants[:0], Columns: r.Columns[:0], Holders: r.Holders[:0], Holds: r.Holds[:0],
+		Queue: r.Queue, bytes: r.bytes, sums: r.sums}
 	r.Queue.load(nil)
 	if r.Provisional = op.Kind == OpReconcile && op.QuietTime == 0; r.Provisional {
 		r.Limit = 0
@@ -134,8 +136,8 @@ func (r *Record) Decode(b []byte) error {
 	return nil
 }
 
-// load is Decode without a copy and without the check of each ticket, which validQueue makes. Most steps touch one or two
-// tickets of a thousand, and check those.
+// load is Decode without a copy and without the check of each ticket, which validQueue makes. Most steps touch one or
+// two tickets of a thousand, and check those.
 func (r *Record) load(b []byte) bool {
 	if len(b) < headBytes || b[0] != RecordVersion || b[1] > 3 || b[3] != 0 {
 		return false
@@ -177,7 +179,8 @@ func (r *Record) loadColumns(b []byte, n int) []byte {
 	r.Columns = sized(r.Columns, n)
 	for i := range r.Columns {
 		c := b[:columnBytes]
-		r.Columns[i] = Column{Worker: Worker{Seat: get16(c), Epoch: get64(c[2:])}, Inflight: get32(c[10:]), Tickets: get32(c[14:])}
+		r.Columns[i] = Column{Worker: Worker{Seat: get16(c), Epoch: get64(c[2:])},
+			Inflight: get32(c[10:]), Tickets: get32(c[14:])}
 		b = b[columnBytes:]
 	}
 	return b

@@ -24,7 +24,7 @@ type Breaker struct {
 	Failures            int // so many failures within Window open it
 	Window              Duration
 	Open, MaxOpen       Duration // how long it stays open; doubled each time in a row, up to MaxOpen
-	Penalty, MaxPenalty Duration // the hold after a failure; doubled with each failure in a row, up to MaxPenalty; 0: Hold.Failure
+	Penalty, MaxPenalty Duration // the hold after a failure, doubled with each in a row up to MaxPenalty; 0: Hold.Failure
 }
 
 // Headroom says how a provider's pushback lowers the limit in force.

@@ -6,31 +6,50 @@ type Machine struct {
 	effect     Effect
 	out        []byte
 	wanted     []uint32 // reconcile: by tenant index, the permits that the worker should have
-	op         *Op
-	ownGranted bool // the acquire's own ticket has been granted
-	lost       bool // the record is made in place of one that was lost
-	damaged    bool // a ticket turned out to refer to what isn't there
+	op         *Op      // in hand
+	single     [1]*Op   // scratch of Step
+	ownGranted bool     // the acquire's own ticket has been granted
+	lost       bool     // the record is made in place of one that was lost
+	damaged    bool     // a ticket turned out to refer to what isn't there
 }
 
 // Step carries out op on a record's bytes (nil: there is none yet) and returns the record's new bytes and the effect.
-// Both are valid until the next Step, and so state must not be what this machine returned last. If the effect says
+// Both are valid until the next step, and so state must not be what this machine returned last. If the effect says
 // nothing changed, next is nil and nothing is to be stored.
 func (m *Machine) Step(state []byte, op *Op) (next []byte, effect *Effect) {
-	m.op, m.lost = op, false
+	m.single[0] = op
+	return m.Steps(state, m.single[:])
+}
+
+// Steps carries out several operations of one worker in order, as one step: the same as a Step for each, but that
+// nothing is stored in between, and nothing at all if one of them is refused with VerdictStale, VerdictFenced or
+// VerdictBusy. The effect has the verdict of the last one, or of the one refused, and what all of them did.
+func (m *Machine) Steps(state []byte, ops []*Op) (next []byte, effect *Effect) {
+	m.op, m.lost = ops[0], false
 	e, r := &m.effect, &m.rec
-	valid := r.load(state) && (op.Kind != OpReconcile && op.Kind != OpMaintain || r.validQueue())
+	valid := r.load(state) && (!readQueue(ops) || r.validQueue())
 	if valid {
 		gen := r.Gen
-		m.run()
+		m.run(ops)
 		e.Gen = gen
 	}
 	if !valid || m.damaged {
-		r.reset(op)
-		m.lost = len(state) > 0 || op.Expect
-		m.run()
+		r.reset(ops[0])
+		m.lost = len(state) > 0 || ops[0].Expect
+		m.run(ops)
 		e.Replaced = m.lost
 	}
 	return m.finish(state)
+}
+
+// readQueue reports whether one of the operations looks at every ticket, so that all of them have to be checked.
+func readQueue(ops []*Op) bool {
+	for _, op := range ops {
+		if op.Kind == OpReconcile || op.Kind == OpMaintain {
+			return true
+		}
+	}
+	return false
 }
 
 // finish encodes the record if it has changed.
@@ -49,21 +68,27 @@ func (m *Machine) finish(state []byte) ([]byte, *Effect) {
 	return m.out, e
 }
 
-// run carries the operation out on the decoded record.
-func (m *Machine) run() {
+// run carries the operations out on the decoded record.
+func (m *Machine) run(ops []*Op) {
 	e, r := &m.effect, &m.rec
-	*e = Effect{Grants: e.Grants[:0], Expired: e.Expired[:0], Unseen: e.Unseen[:0]}
-	m.ownGranted, m.damaged = false, false
+	e.reset()
+	m.damaged = false
 	inflight, queued, onHold := r.Inflight(), r.Queue.Len(), r.OnHold()
-	if m.lost && m.op.QuietTime > 0 {
+	if m.op = ops[0]; m.lost && m.op.QuietTime > 0 {
 		r.holdAll(m.op.Now + int64(m.op.QuietTime))
 	}
-	r.endHolds(m.op.Now)
-	r.decay(m.op.Now, m.op.Shaping)
-	if e.Verdict = m.enter(); e.Verdict == VerdictDone {
-		e.Verdict = m.apply()
+	for _, op := range ops {
+		m.op, m.ownGranted = op, false
+		r.endHolds(op.Now)
+		r.decay(op.Now, op.Shaping)
+		if e.Verdict = m.enter(); e.Verdict == VerdictDone {
+			e.Verdict = m.apply()
+		}
+		r.forgetIdle()
+		if e.Verdict >= VerdictStale {
+			break
+		}
 	}
-	r.forgetIdle()
 	e.BreakerGen, e.NextChange = r.breaker.gen, r.nextChange(m.op.Now, m.op.Shaping)
 	if p := r.breaker.probe; p.seq != 0 && p.seat == m.op.Me.Seat {
 		e.Probe = p.seq

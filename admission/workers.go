@@ -62,11 +62,11 @@ func (t *WorkerTable) Append(dst []byte) []byte {
 }
 
 // Claim seats a new incarnation: in a free seat, else in a new one, else in the seat of the worker that has been dead
-// longest. In the last case the caller maintains all records, since nobody can see any more that the former worker died.
-// False: living workers have all seats.
+// longest. In the last case the caller maintains all records, since nobody can see any more that the former worker
+// died. False: living workers have all seats.
 //
-// The epoch is the number of the claim, which orders the incarnations of a seat, and 32 bits of the given random number,
-// in case the count is lost.
+// The epoch is the number of the claim, which orders the incarnations of a seat, and 32 bits of the given random
+// number, in case the count is lost.
 func (t *WorkerTable) Claim(random uint64, now int64, lease Duration) (Worker, bool) {
 	t.expireLeases(now)
 	at, ok := t.freeSeat()

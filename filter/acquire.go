@@ -18,7 +18,7 @@ type passage uint8
 
 const (
 	passAdmitted passage = iota // through all pools
-	passWaiting                 // in the queue of one
+	passWaiting                 // in the queue of one, or one has yet to decide
 	passRefused                 // refused by one; everything it held is given back
 )
 
@@ -51,13 +51,22 @@ func (s *stream) acquire(k poolKey) passage {
 	}
 	s.ticket = records.Ticket{Key: k.key, Waiter: s}
 	s.ticket.Tenant, s.ticket.Weight = s.tenantIn(k.pool)
-	a, ok := s.plugin.records.Acquire(&s.ticket, budget)
-	if !ok {
-		return s.undecided()
+	a, d := s.plugin.records.Acquire(&s.ticket, budget, s.deadline)
+	return s.take(a, d)
+}
+
+// take acts on what became of an acquire.
+func (s *stream) take(a records.Answer, d records.Decision) passage {
+	switch d {
+	case records.Deciding:
+		return passWaiting
+	case records.Failed:
+		return s.followOnError()
 	}
+	stats := &s.asked.stats
 	switch a.Verdict {
 	case admission.VerdictGranted:
-		s.held = append(s.held, holding{k.pool, a.Permit})
+		s.held = append(s.held, holding{s.asked, a.Permit})
 		s.countAdmitted(0)
 		return passAdmitted
 	case admission.VerdictWaiting:
@@ -88,10 +97,9 @@ func (s *stream) tenantIn(o *pool) (id uint64, weight uint32) {
 	return s.tenantHash, weight
 }
 
-// undecided follows on_error when the store failed: it lets the request pass without a permit, or refuses it.
-func (s *stream) undecided() passage {
+// followOnError follows on_error when the store failed: it lets the request pass without a permit, or refuses it.
+func (s *stream) followOnError() passage {
 	p, stats := s.plugin, &s.asked.stats
-	abi.Increment(stats.StoreError, 1)
 	if p.cfg.OnError == config.OnErrorOpen {
 		s.held = append(s.held, holding{pool: s.asked})
 		if !s.shadow() {
@@ -111,7 +119,8 @@ func (s *stream) count(enforced, shadow uint32) {
 	abi.Increment(enforced, 1)
 }
 
-// countAdmitted counts an admission to the pool asked last, after the given wait. In shadow the wait is what it would have been.
+// countAdmitted counts an admission to the pool asked last, after the given wait. In shadow the wait is what it would
+// have been.
 func (s *stream) countAdmitted(waited int64) {
 	stats := &s.asked.stats
 	if !s.shadow() {

@@ -9,60 +9,61 @@ import (
 )
 
 const (
-	// bodyPiece is how much of a body is read with one host call.
+	// bodyPiece is how many bytes of a body one host call reads.
 	bodyPiece = 32 << 10
 
-	// firstPieceWait is how long the first piece of a body is waited for. A host that doesn't let the body come while the
-	// headers wait (Envoy without allow_on_headers_stop_iteration) would make every such request wait for ever.
+	// firstPieceWait bounds the wait for the first piece of a body. Some hosts let no body come while the headers wait,
+	// such as Envoy without allow_on_headers_stop_iteration. There every such request would wait for ever.
 	firstPieceWait = 5 * int64(admission.Second)
 
-	// atOnce is how soon after its headers a body comes that the host has kept back.
-	atOnce = 10 * millisecond
+	// withheldDelay bounds how long after its headers a body comes that the host has withheld.
+	withheldDelay = 10 * millisecond
 
-	// nextPieceWait is how long the next piece is waited for: the host stops reading when its buffer is full.
+	// nextPieceWait bounds the wait for a further piece: when its buffer is full, the host reads no more.
 	nextPieceWait = int64(admission.Second)
 )
 
 // A bodySearch is the search for the model in one request's body.
 type bodySearch struct {
-	scan  request.BodyScan
-	until int64 // when it is given up
-	begun bool  // a piece has come
+	scan     request.BodyScan
+	giveUpAt int64 // when the search ends if no piece comes before
+	begun    bool  // a piece has come
 }
 
-// bodies are the requests in whose bodies the model is looked for, and what that has shown about the host.
+// bodies are the requests in whose bodies the model is looked for, and what they have shown about the host.
 type bodies struct {
 	searched []*stream
 	delivery bodyDelivery
 }
 
-// A bodyDelivery is what is known of the host: whether it lets bodies come while headers wait.
+// A bodyDelivery says whether the host lets a body come while its headers wait.
 type bodyDelivery uint8
 
 const (
 	deliveryUnknown bodyDelivery = iota
-	deliveryWorks                // a body has come
-	deliveryFails                // a body came as soon as its headers went on, after the wait for it had been given up
+	deliveryWorks                // it does: a body has come
+	deliveryFails                // it doesn't: a body came as soon as its headers were let go, and not before
 )
 
-// readable reports whether the body can name its model. One that is compressed or of gRPC can't, to us; and what follows an
-// upgrade is no body, and comes only after the upstream's answer.
-func (s *stream) readable() bool {
+// canReadBody reports whether Headgate can read the request's body before the upstream does. It can't read one that is
+// compressed or of gRPC. What follows an upgrade is no body, and comes only after the upstream's answer.
+func (s *stream) canReadBody() bool {
 	l := &s.plugin.lookups
-	return s.plugin.bodies.delivery != deliveryFails && !s.grpc && len(l.value(l.contentEncoding)) == 0 && len(l.value(l.upgrade)) == 0
+	return s.plugin.bodies.delivery != deliveryFails && !s.grpc &&
+		len(l.value(l.contentEncoding)) == 0 && len(l.value(l.upgrade)) == 0
 }
 
-// search begins to search a request's body.
-func (b *bodies) search(s *stream) {
+// beginSearch begins the search in a request's body.
+func (b *bodies) beginSearch(s *stream) {
 	p := s.plugin
 	src := &p.cfg.Identity.Model[bodySource(p.cfg)]
 	s.body = &bodySearch{}
 	s.body.scan.Start(src.Name, view(p.lookups.value(p.lookups.contentType)), src.MaxBytes)
 	b.searched = append(b.searched, s)
-	s.await(firstPieceWait)
+	s.awaitPiece(firstPieceWait)
 }
 
-// forget ends the search of a request's body, if there is one.
+// forget ends the search in a request's body, if there is one.
 func (b *bodies) forget(s *stream) {
 	s.body = nil
 	for i, o := range b.searched {
@@ -73,18 +74,18 @@ func (b *bodies) forget(s *stream) {
 	}
 }
 
-// await waits for the body's next piece, but not beyond the request's deadline.
-func (s *stream) await(wait int64) {
+// awaitPiece bounds the wait for the body's next piece: by a time, and by the request's deadline.
+func (s *stream) awaitPiece(wait int64) {
 	p := s.plugin
-	s.body.until = p.turn.now + wait
+	s.body.giveUpAt = p.turn.now + wait
 	if s.deadline > 0 {
-		s.body.until = min(s.body.until, s.deadline)
+		s.body.giveUpAt = min(s.body.giveUpAt, s.deadline)
 	}
-	p.WakeBy(s.body.until)
+	p.WakeBy(s.body.giveUpAt)
 }
 
-// OnHttpRequestBody searches the body for the model, and holds it back while the headers wait: where the host lets the
-// body come (Envoy's allow_on_headers_stop_iteration), a body callback that goes on would let the headers go too.
+// OnHttpRequestBody searches the body for the model. It holds the body back while the headers wait. Otherwise a host
+// that lets the body come (Envoy's allow_on_headers_stop_iteration) would let the headers go with it.
 func (s *stream) OnHttpRequestBody(size int, end bool) types.Action {
 	p := s.plugin
 	switch {
@@ -97,14 +98,14 @@ func (s *stream) OnHttpRequestBody(size int, end bool) types.Action {
 		return s.bodyAction()
 	}
 	p.begin()
-	if !s.body.take(size) && !end {
-		s.await(nextPieceWait)
+	if !s.body.scanPieces(size) && !end {
+		s.awaitPiece(nextPieceWait)
 		return s.bodyAction()
 	}
 	return s.onBodySearched()
 }
 
-// OnHttpRequestTrailers ends the body, and holds the trailers back while the headers wait.
+// OnHttpRequestTrailers ends the search, because the body has ended. It holds the trailers back while the headers wait.
 func (s *stream) OnHttpRequestTrailers(int) types.Action {
 	if s.body != nil {
 		s.plugin.begin()
@@ -126,8 +127,8 @@ func (s *stream) bodyAction() types.Action {
 	return types.ActionContinue
 }
 
-// take searches the pieces of the body that have just come; true when the search is over.
-func (b *bodySearch) take(size int) bool {
+// scanPieces searches the size bytes of the body that have just come. It returns true when the search is over.
+func (b *bodySearch) scanPieces(size int) bool {
 	b.begun = true
 	for at := 0; at < size; at += bodyPiece {
 		piece, status := abi.RequestBody(at, min(size-at, bodyPiece))
@@ -138,13 +139,12 @@ func (b *bodySearch) take(size int) bool {
 	return false
 }
 
-// onBodySearched takes the request through the pools, now that its model is known or known to be unknown; in a callback of the
-// stream's own.
+// onBodySearched asks the pools when the search in the body is over. It is called in a callback of the stream.
 func (s *stream) onBodySearched() types.Action {
 	s.endSearch()
 	pass := s.askPools()
 	if s.shadow() {
-		s.handOver(true) // now with the model, for the attempts that wait for it
+		s.handOver(true) // again, with the model, for the attempts that wait for it
 		return types.ActionContinue
 	}
 	switch pass {
@@ -157,7 +157,7 @@ func (s *stream) onBodySearched() types.Action {
 	return s.bodyAction()
 }
 
-// endSearch ends the search with what it found.
+// endSearch ends the search, sets the model that it found, and chooses the pools.
 func (s *stream) endSearch() {
 	model := s.body.scan.Value()
 	s.plugin.bodies.forget(s)
@@ -167,12 +167,13 @@ func (s *stream) endSearch() {
 	s.choosePools()
 }
 
-// giveUpSearches lets the requests go on without their model whose body has not come in time.
+// giveUpSearches ends the searches in bodies that did not come in time. These requests go on without a model from the
+// body.
 func (p *plugin) giveUpSearches() {
 	for i := 0; i < len(p.bodies.searched); {
 		s := p.bodies.searched[i]
-		if s.body.until > p.turn.now {
-			p.WakeBy(s.body.until)
+		if s.body.giveUpAt > p.turn.now {
+			p.WakeBy(s.body.giveUpAt)
 			i++
 			continue
 		}
@@ -182,16 +183,17 @@ func (p *plugin) giveUpSearches() {
 	}
 }
 
-// onLateBody is called when a body comes after the wait for it was given up. If the host kept it back, it comes as soon as
-// the headers go on. If it comes later, its client was slow, which says nothing about the host.
+// onLateBody is called when a body comes after its search was given up. A body that the host has withheld comes as soon
+// as the headers are let go. If it comes later, the client was slow, which says nothing about the host.
 func (s *stream) onLateBody() {
 	p := s.plugin
 	s.bodyLate = false
 	p.begin()
-	if p.bodies.delivery != deliveryUnknown || p.turn.now-s.resumed > atOnce {
+	if p.bodies.delivery != deliveryUnknown || p.turn.now-s.resumed > withheldDelay {
 		return
 	}
 	p.bodies.delivery = deliveryFails
-	abi.Log(abi.LogWarn, "no body came while a request's headers waited: the model in it is taken as unknown from now on; "+
-		"set allow_on_headers_stop_iteration: true on this plugin, or put the model into metadata (json_to_metadata) before it")
+	abi.Log(abi.LogWarn, "no body came while a request's headers waited: the model in it is taken as unknown from now "+
+		"on; set allow_on_headers_stop_iteration: true on this plugin, or put the model into metadata (json_to_metadata) "+
+		"before it")
 }

@@ -1,12 +1,27 @@
-// Package filter is the wasm shell around package admission: host callbacks become operations on records, and their
-// effects become host calls. It holds no policy.
+// Package filter is the wasm shell around package admission. It turns the host's callbacks into operations on records,
+// and the effects of operations into calls to the host. It has no policy of its own.
 //
-// One plugin context is one configuration in one VM. It has a worker incarnation of its own: a seat in the domain's
-// worker table, a column in the records, a shared queue on which it is told of grants. So contexts of older
-// configurations drain by themselves while newer ones run beside them, and what a context knows never has to be shared
-// with another one but through the records.
+// One plugin context is one configuration in one VM. Each context is a worker of its own: it has a seat in the domain's
+// worker table, a column in the records, and a shared queue in which other workers tell it of grants. So the context of
+// an older configuration drains while a newer one runs beside it. Two contexts share nothing but the records.
 //
-// A request passes through stream.go: identified (identity.go), then granted, queued or refused by each pool in turn
-// (acquire.go), resumed or answered (reply.go), and released when the stream ends. store.go swaps records, place.go finds a
-// key's record, worker.go keeps the lease, tick.go does what needs time.
+// The files, in the order in which a request passes them:
+//
+//	plugin.go    a plugin context: its configuration and its callbacks
+//	stream.go    a request, and the callback in which it begins
+//	identity.go  whose request it is, and which keys of which pools it needs
+//	lookups.go   the headers and properties that a configuration reads
+//	handover.go  what the invocation stage tells the attempts of a request
+//	body.go      the search for the model in a request's body
+//	acquire.go   asking the pools for permits
+//	wait.go      the wait in a queue, from its beginning to its end
+//	reply.go     refusing a request, or letting it go on
+//	ending.go    how a request was answered, and how it ended
+//	release.go   giving the permits back
+//	timer.go     when the host calls the context next
+//	metrics.go   the metrics
+//	text.go      what is kept of a request's headers
+//
+// Package records, below this one, keeps the records: it knows keys, tickets and permits, and no streams. Package abi
+// is the binding to the host.
 package filter

@@ -9,45 +9,45 @@ import (
 	"github.com/headgate/headgate/filter/abi"
 )
 
-// An answer is what is known of a request's answer and end. Each host call costs, so a property is read only where it decides;
-// admission.Judge has the policy.
+// An answer is what is known of how a request was answered and how it ended. It is read in several steps: a host call
+// takes time, so a property is read only where it decides something. Package admission has the policy, in Judge.
 type answer struct {
 	admission.Ending
-	retryAfter admission.Duration // what the provider said about coming back
-	asked      bool               // By is known
+	retryAfter admission.Duration // when a client may come back, as the provider said
+	byKnown    bool               // By has been read
 }
 
-// OnHttpResponseHeaders looks at the provider's answer.
+// OnHttpResponseHeaders reads the answer's headers.
 func (s *stream) OnHttpResponseHeaders(int, bool) types.Action {
 	if !s.answer.Sent {
 		return types.ActionContinue
 	}
 	if s.modelPending {
-		s.evaluateLate()
+		s.askPoolsLate()
 	}
 	headers, _ := abi.ResponseHeaders()
 	forged := s.readAnswer(headers)
-	probes := s.probes()
-	if s.answer.Status < 400 && len(forged) == 0 && !probes {
-		return types.ActionContinue // whose answer it is can be told at its end, for nothing if it comes whole
+	isProbe := s.isProbe()
+	if s.answer.Status < 400 && len(forged) == 0 && !isProbe {
+		return types.ActionContinue // who answered is read at the end, and not at all if the answer comes whole
 	}
-	s.askAnsweredBy()
+	s.readBy()
 	if s.answer.By == admission.ByProvider {
 		for _, name := range forged { // an upstream can't speak for Headgate
 			abi.RemoveResponseHeader(name)
 		}
 	}
-	if probes {
+	if isProbe {
 		s.reportProbe()
 	}
 	return types.ActionContinue
 }
 
-// readAnswer reads the status, and of an answer that may be a failure when to come back. It returns the names of the headers
-// that only Headgate may send.
+// readAnswer reads the status, and of an answer that may be a failure also when a client may come back. It returns the
+// names of the headers that only Headgate may send.
 func (s *stream) readAnswer(headers abi.Pairs) (forged []string) {
 	a := &s.answer
-	forged = s.plugin.lookups.own[:0]
+	forged = s.plugin.lookups.ownNames[:0]
 	for c := headers.Cursor(); c.Next(); {
 		switch {
 		case view(c.Name) == ":status":
@@ -70,9 +70,9 @@ func (s *stream) readAnswer(headers abi.Pairs) (forged []string) {
 	return forged
 }
 
-// evaluateLate takes an attempt in shadow through the pools when its answer begins: by then its body has passed, and with it
-// the model.
-func (s *stream) evaluateLate() {
+// askPoolsLate asks the pools for an attempt in shadow when its answer begins. By then its body has passed, and so its
+// model is known.
+func (s *stream) askPoolsLate() {
 	s.plugin.begin()
 	s.inherit()
 	s.modelPending = false
@@ -83,8 +83,8 @@ func (s *stream) evaluateLate() {
 	s.askPools()
 }
 
-// probes reports whether the request is a breaker's probe.
-func (s *stream) probes() bool {
+// isProbe reports whether the request is a breaker's probe.
+func (s *stream) isProbe() bool {
 	for i := range s.held {
 		if s.held[i].permit.IsProbe() {
 			return true
@@ -93,14 +93,14 @@ func (s *stream) probes() bool {
 	return false
 }
 
-// askAnsweredBy finds out whose the answer is. An attempt sees the provider's only. What Envoy answers for a reset or a
-// timeout tells of the provider's failure; what it answers because of its own limits, or a filter, does not.
-func (s *stream) askAnsweredBy() {
+// readBy reads who answered, once. An attempt sees answers of the provider only. Elsewhere Envoy may have answered:
+// after a reset or a timeout the provider has failed; after a limit of Envoy's own, or in another filter, it has not.
+func (s *stream) readBy() {
 	a := &s.answer
-	if a.asked {
+	if a.byKnown {
 		return
 	}
-	a.asked = true
+	a.byKnown = true
 	if s.plugin.cfg.Stage == config.StageAttempt {
 		return
 	}
@@ -117,7 +117,8 @@ func (s *stream) askAnsweredBy() {
 	a.retryAfter = 0
 }
 
-// reportProbe tells the record how its breaker's probe ends as soon as that is known: the stream may go on for hours.
+// reportProbe tells the record how its breaker's probe ends. It does so as soon as the answer says it, because the
+// stream may go on for hours.
 func (s *stream) reportProbe() {
 	p := s.plugin
 	outcome := admission.JudgeAnswer(s.answer.Ending)
@@ -129,7 +130,7 @@ func (s *stream) reportProbe() {
 	}
 }
 
-// conclude finds out how the request ended, and counts it in every pool that it holds a permit of.
+// conclude reads how the request ended, and counts its end in every pool of which it holds a permit.
 func (s *stream) conclude() admission.Outcome {
 	if !s.answer.Sent {
 		return admission.OutcomeNone
@@ -144,36 +145,42 @@ func (s *stream) conclude() admission.Outcome {
 	return outcome
 }
 
+// statusSwitchingProtocols is the status of an upgrade. The answer of one has no end of its own.
 const statusSwitchingProtocols = 101
 
-// readEnding reads what decides how the request ended, and no more.
+// readEnding reads the properties that decide how the request ended, and no others.
 func (s *stream) readEnding() {
 	a := &s.answer
 	if a.Status == statusSwitchingProtocols {
 		return
 	}
-	_, status := abi.Property("response\x00backend_latency") // there once the upstream's last byte has come
+	_, status := abi.Property("response\x00backend_latency") // it is there when the upstream's last byte has come
 	a.Whole = status == abi.StatusOK
 	if !a.Completed() && a.Status > 0 && a.Status < 400 {
-		s.askAnsweredBy()
+		s.readBy()
 	}
 	if a.Failed() || a.Completed() {
 		return
 	}
 	a.Attempt = s.plugin.cfg.Stage == config.StageAttempt
 	flags, _ := abi.Integer("response\x00flags")
-	a.ClientLeft = flags&noVerdict != 0
+	a.ClientLeft = flags&flagsWithoutVerdict != 0
 	if a.Attempt && a.Status == 0 && !a.ClientLeft {
 		_, status := abi.Property("response\x00code")
 		a.Superseded = status == abi.StatusOK
 	}
 }
 
-// noVerdict are the response flags of endings that say nothing about the provider: the client closed its connection (Envoy's
-// DC), broke its protocol (DPE) or reset its stream (DR); or a timer for idle (SI) or long (DT) streams ended it, which a
-// client that stops reading can bring about.
-const noVerdict = 1<<14 | 1<<18 | 1<<28 | 1<<16 | 1<<22
+// flagsWithoutVerdict are the response flags of endings that say nothing about the provider. In the order of the
+// constant:
+//   - DC: the client closed its connection;
+//   - DPE: it broke the protocol;
+//   - DR: it reset its stream;
+//   - SI: the stream was idle for too long, perhaps because the client stopped reading;
+//   - DT: the stream took too long, perhaps for the same reason.
+const flagsWithoutVerdict = 1<<14 | 1<<18 | 1<<28 | 1<<16 | 1<<22
 
+// countEnd counts the request's end in the metrics of one pool.
 func (s *stream) countEnd(stats *poolStats, outcome admission.Outcome) {
 	a := &s.answer
 	switch {
@@ -189,6 +196,7 @@ func (s *stream) countEnd(stats *poolStats, outcome admission.Outcome) {
 	}
 }
 
+// decimal returns the value of a short decimal number, or 0 for any other text.
 func decimal(b []byte) int {
 	n := 0
 	for _, c := range b {

@@ -5,38 +5,48 @@ import (
 	"github.com/headgate/headgate/filter/abi"
 )
 
-// An inheritance is what an attempt learned from its invocation.
+// An inheritance is what an attempt knows from its invocation.
 type inheritance uint8
 
 const (
 	inheritedNothing    inheritance = iota // no invocation stage has seen the request
-	inheritedUngoverned                    // it has, and let it pass untouched
-	inheritedGoverned                      // it has; the request's identity and deadline are known
+	inheritedUngoverned                    // one has let it pass untouched
+	inheritedGoverned                      // one has found out its identity and deadline
 )
 
-// handoverKey is the filter state through which the invocation stage tells the attempts what it found: filter state
-// is out of every client's reach, as headers are not.
+// handoverKey is the filter state in which the invocation stage tells the attempts what it found out. No client can set
+// filter state, as it could set headers.
 const handoverKey = "headgate.invocation"
 
-// handoverVersion starts the handed-over bytes. They are, little endian: the version in 1 byte; in 1 byte what was found (0:
-// ungoverned, 1: governed, 2: governed, and in shadow the model is still to come); the deadline in 8; then for each dimension
-// the length of its value in 2, and the value.
-const handoverVersion = 1
+// The handed-over bytes. Numbers are little endian.
+//
+//	1 byte   handoverVersion
+//	1 byte   handoverUngoverned, handoverGoverned or handoverPending
+//	8 bytes  the deadline
+//	then for each dimension
+//	2 bytes  the length of its value
+//	         the value
+const (
+	handoverVersion = 1
+	handoverHead    = 10 // the length up to the dimensions
 
-const handoverHead = 10
+	handoverUngoverned = 0
+	handoverGoverned   = 1
+	handoverPending    = 2 // governed, and in shadow the model is still to come with the body
+)
 
-// handOver tells the attempts of this request what the invocation stage found.
+// handOver tells the attempts of this request what the invocation stage found out.
 func (s *stream) handOver(governed bool) {
 	p := s.plugin
 	if p.cfg.Stage != config.StageInvocation {
 		return
 	}
-	b := append(p.out[:0], handoverVersion, 0)
+	b := append(p.out[:0], handoverVersion, handoverUngoverned)
 	switch {
 	case governed && s.body != nil:
-		b[1] = 2
+		b[1] = handoverPending
 	case governed:
-		b[1] = 1
+		b[1] = handoverGoverned
 	}
 	b = abi.AppendUint64(b, uint64(s.deadline))
 	for d := range s.dims {
@@ -47,7 +57,7 @@ func (s *stream) handOver(governed bool) {
 	abi.SetProperty(handoverKey, b)
 }
 
-// inherit reads what the invocation stage found, in an attempt.
+// inherit reads in an attempt what the invocation stage found out.
 func (s *stream) inherit() {
 	if s.plugin.cfg.Stage != config.StageAttempt {
 		return
@@ -57,7 +67,7 @@ func (s *stream) inherit() {
 		return
 	}
 	state := b[1]
-	if state == 0 {
+	if state == handoverUngoverned {
 		s.inherited = inheritedUngoverned
 		return
 	}
@@ -74,7 +84,7 @@ func (s *stream) inherit() {
 		s.dims[d] = s.keepRaw(b[:n])
 		b = b[n:]
 	}
-	s.inherited, s.deadline, s.modelPending = inheritedGoverned, int64(deadline), state == 2
+	s.inherited, s.deadline, s.modelPending = inheritedGoverned, int64(deadline), state == handoverPending
 	attempt, _ := abi.Integer("upstream\x00request_attempt_count")
 	s.attempt = int64(attempt)
 }

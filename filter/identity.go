@@ -7,7 +7,7 @@ import (
 	"github.com/headgate/headgate/filter/abi"
 )
 
-// An identification is what identify found.
+// An identification is what identify found out.
 type identification uint8
 
 const (
@@ -15,9 +15,10 @@ const (
 	identityUngoverned                // no route pattern matches
 	identityAmbiguous                 // a header that decides was sent twice
 	identityInBody                    // the model is in the body, which has to come first
-	identityLater                     // likewise, and the invocation stage, in shadow, lets the request pass meanwhile
+	identityLater                     // an attempt in shadow: its model comes with the body, which nothing holds back
 )
 
+// A deadlineHeader is a header in which the client sent its deadline.
 type deadlineHeader struct {
 	name     string
 	original span
@@ -31,7 +32,7 @@ const (
 	anyRoute        = "any"
 )
 
-// identify finds out whether the request is governed, whose it is, and which keys it has to pass.
+// identify finds out whether the request is governed, whose it is, and which keys it needs a permit of.
 func (s *stream) identify(hasBody bool) identification {
 	p := s.plugin
 	r := &p.lookups
@@ -43,7 +44,7 @@ func (s *stream) identify(hasBody bool) identification {
 	}
 	path := view(r.value(r.path))
 	if s.inherited == inheritedNothing {
-		if !s.match(path) {
+		if !s.identifyRoute(path) {
 			return identityUngoverned
 		}
 		if r.ambiguous(r.tenant) || r.ambiguous(r.class) || r.ambiguousDeadline() {
@@ -55,18 +56,18 @@ func (s *stream) identify(hasBody bool) identification {
 	}
 	s.readDeadline()
 	if s.inherited == inheritedNothing {
-		s.dims[config.DimensionTenant] = s.keep(s.find(p.cfg.Identity.Tenant, r.tenant, path, anonymousTenant))
-		s.dims[config.DimensionClass] = s.keep(s.find(p.cfg.Identity.Class, r.class, path, unknownClass))
+		s.dims[config.DimensionTenant] = s.keep(s.firstValue(p.cfg.Identity.Tenant, r.tenant, path, anonymousTenant))
+		s.dims[config.DimensionClass] = s.keep(s.firstValue(p.cfg.Identity.Class, r.class, path, unknownClass))
 	}
 	s.tenantHash = hash(s.kept(s.dims[config.DimensionTenant]))
-	for _, name := range r.own {
+	for _, name := range r.ownNames {
 		abi.RemoveRequestHeader(name)
 	}
 	return s.identifyModel(path, hasBody)
 }
 
-// match finds the route that governs the request; false if none does.
-func (s *stream) match(path string) bool {
+// identifyRoute finds the route that governs the request. It returns false if none does.
+func (s *stream) identifyRoute(path string) bool {
 	p := s.plugin
 	name := anyRoute
 	route, ok := request.MatchRoute(p.cfg.Routes, view(p.lookups.value(p.lookups.method)), path)
@@ -77,8 +78,8 @@ func (s *stream) match(path string) bool {
 	return ok
 }
 
-// identifyModel asks the model's sources in order. What those behind the body say stands in until the body has come, if
-// it has yet to.
+// identifyModel asks the model's sources in order. Where the body is one of them and has yet to come, the value of the
+// sources behind it is used until then.
 func (s *stream) identifyModel(path string, hasBody bool) identification {
 	p := s.plugin
 	sources := p.cfg.Identity.Model
@@ -86,7 +87,7 @@ func (s *stream) identifyModel(path string, hasBody bool) identification {
 	for i := range sources {
 		src := &sources[i]
 		if src.Kind != config.SourceJSONBody {
-			if v := p.lookups.source(src, &p.lookups.model[i], path); len(v) > 0 {
+			if v := p.lookups.valueOf(src, &p.lookups.model[i], path); len(v) > 0 {
 				name = v
 				break
 			}
@@ -102,7 +103,7 @@ func (s *stream) identifyModel(path string, hasBody bool) identification {
 			}
 			continue
 		}
-		if hasBody && s.readable() {
+		if hasBody && s.canReadBody() {
 			found = identityInBody
 		}
 	}
@@ -113,6 +114,7 @@ func (s *stream) identifyModel(path string, hasBody bool) identification {
 	return found
 }
 
+// setModel sets the request's model: the name that counts, if name is an alias.
 func (s *stream) setModel(name []byte) {
 	if alias, ok := s.plugin.cfg.Identity.Aliases[view(name)]; ok {
 		name = bytesOf(alias)
@@ -120,7 +122,7 @@ func (s *stream) setModel(name []byte) {
 	s.dims[config.DimensionModel] = s.keep(name)
 }
 
-// choosePools completes the request's identity: it looks up the keys of the pools that the request has to pass.
+// choosePools looks up the keys that the request needs a permit of. It comes last, when all dimensions are known.
 func (s *stream) choosePools() {
 	p := s.plugin
 	for _, o := range p.pools {
@@ -150,10 +152,10 @@ func oneOf(values []string, v string) bool {
 	return false
 }
 
-// keySeparator stands between the values of a key of several dimensions; values have no control characters.
+// keySeparator stands between the values in the name of a key of several dimensions. No value has a control character.
 const keySeparator = 0x1f
 
-// keyName builds the name of a pool's key; valid until the next one is built.
+// keyName returns the name of the request's key in a pool. It is valid until the next call.
 func (s *stream) keyName(o *pool) []byte {
 	p := s.plugin
 	if len(o.Key) == 1 {
@@ -172,55 +174,50 @@ func (s *stream) keyName(o *pool) []byte {
 	return p.out
 }
 
-// find asks the sources in order; the first that has a value wins.
-func (s *stream) find(sources []config.Source, places []valueAt, path, otherwise string) []byte {
+// firstValue asks the sources in order, and returns the first value that one has, or the text otherwise.
+func (s *stream) firstValue(sources []config.Source, at []sourceLookup, path, otherwise string) []byte {
 	for i := range sources {
-		if v := s.plugin.lookups.source(&sources[i], &places[i], path); len(v) > 0 {
+		if v := s.plugin.lookups.valueOf(&sources[i], &at[i], path); len(v) > 0 {
 			return v
 		}
 	}
 	return bytesOf(otherwise)
 }
 
-// readDeadline takes the tightest of the deadline headers, or the default.
+// readDeadline sets the request's deadline: the earliest that a header names, or the default. An attempt keeps its
+// invocation's deadline, and only notes the headers that name one.
 func (s *stream) readDeadline() {
 	p := s.plugin
 	r := &p.lookups
-	left, given := p.cfg.Deadline.Default, p.cfg.Deadline.Default > 0
-	said, inherited := false, s.deadline
+	left, known := p.cfg.Deadline.Default, p.cfg.Deadline.Default > 0
+	inHeader := false
 	for i, at := range r.deadline {
-		h := &r.found[at]
+		h := &r.headers[at]
 		if h.count == 0 {
 			continue
 		}
 		name := p.cfg.Deadline.Headers[i]
 		d, ok := request.ParseDeadline(name, view(h.value))
 		if !ok {
-			if s.inherited == inheritedNothing { // or it has been counted
+			if s.inherited == inheritedNothing { // otherwise the invocation stage has counted it
 				abi.Increment(p.stats.badDeadline, 1)
 			}
 			continue
 		}
-		if !said || d < left {
+		if !inHeader || d < left {
 			left = d
 		}
-		said, given = true, true
+		inHeader, known = true, true
 		s.deadlines = append(s.deadlines, deadlineHeader{name: name, original: s.keepRaw(h.value)})
 	}
-	switch {
-	case s.inherited == inheritedGoverned:
-		s.deadline = inherited
-	case given:
-		if p.turn.now <= maxTime-int64(left) {
-			s.deadline = p.turn.now + int64(left)
-		} else {
-			s.deadline = maxTime
-		}
+	if known && s.inherited != inheritedGoverned {
+		s.deadline = p.turn.now + min(int64(left), maxTime-p.turn.now)
 	}
 }
 
 const maxTime = 1<<63 - 1
 
+// isGRPC reports whether a content type is gRPC's.
 func isGRPC(contentType []byte) bool {
 	const grpc = "application/grpc"
 	if len(contentType) < len(grpc) || view(contentType[:len(grpc)]) != grpc {

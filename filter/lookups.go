@@ -6,30 +6,31 @@ import (
 	"github.com/headgate/headgate/filter/abi"
 )
 
-// lookups are the request headers and properties that a configuration reads. All headers are read with one host call.
+// lookups are the request headers and properties that a configuration reads. One host call reads all headers.
 type lookups struct {
-	names                     []string
-	lengths                   uint64 // a bit for each length of a name, modulo 64: most headers can be passed over by their length
-	found                     []headerValue
-	path, method, contentType int // indexes into names
-	contentEncoding, upgrade  int // -1: not looked at
-	tenant, model, class      []valueAt
-	deadline                  []int
-	own                       []string // Headgate's own names in the request, to be removed
+	names                     []string      // of the headers that are read
+	lengthBits                uint64        // a bit for each length of a name, modulo 64: most other headers differ in it
+	headers                   []headerValue // the current request's, in the order of names
+	path, method, contentType int           // indexes of names
+	contentEncoding, upgrade  int           // likewise; -1: not read
+	tenant, model, class      []sourceLookup
+	deadline                  []int    // indexes of names, in the order of the configuration
+	ownNames                  []string // the current request's headers that only Headgate may set; they are removed
 }
 
-// A valueAt is where a source's value is.
-type valueAt struct {
-	header   int    // index into names; -1: not in a header
+// A sourceLookup says where the value of one of the configuration's sources is.
+type sourceLookup struct {
+	header   int    // index of names; -1: not in a header
 	property string // the host's name for it; "": not in a property
 }
 
+// A headerValue is what a request has of one header.
 type headerValue struct {
-	value []byte // the first one: the host's copy while the headers are read, then a piece of the stream's text
-	count int
+	value []byte // the first one: the host's copy while the headers are read, then a part of the stream's text
+	count int    // how often the header was sent
 }
 
-// ownPrefix starts the names of headers that only Headgate may set.
+// ownPrefix begins the names of headers that only Headgate may set.
 const ownPrefix = "x-headgate-"
 
 func newLookups(cfg *config.Config) lookups {
@@ -39,17 +40,17 @@ func newLookups(cfg *config.Config) lookups {
 	if bodySource(cfg) >= 0 {
 		l.contentEncoding, l.upgrade = l.add("content-encoding"), l.add("upgrade")
 	}
-	l.tenant = l.sources(cfg.Identity.Tenant)
-	l.model = l.sources(cfg.Identity.Model)
-	l.class = l.sources(cfg.Identity.Class)
+	l.tenant = l.addSources(cfg.Identity.Tenant)
+	l.model = l.addSources(cfg.Identity.Model)
+	l.class = l.addSources(cfg.Identity.Class)
 	for _, name := range cfg.Deadline.Headers {
 		l.deadline = append(l.deadline, l.add(name))
 	}
-	l.found = make([]headerValue, len(l.names))
+	l.headers = make([]headerValue, len(l.names))
 	return l
 }
 
-// add is the index of a header in names, which it adds if need be.
+// add returns the index of a header in names. It adds the header if it isn't there.
 //
 //go:noinline // called from many places
 func (l *lookups) add(name string) int {
@@ -59,87 +60,88 @@ func (l *lookups) add(name string) int {
 		}
 	}
 	l.names = append(l.names, name)
-	l.lengths |= 1 << (len(name) & 63)
+	l.lengthBits |= 1 << (len(name) & 63)
 	return len(l.names) - 1
 }
 
-//go:noinline // as add
-func (l *lookups) sources(sources []config.Source) []valueAt {
-	var places []valueAt
+// addSources returns where the values of the sources are. It adds their headers to names.
+func (l *lookups) addSources(sources []config.Source) []sourceLookup {
+	var at []sourceLookup
 	for i := range sources {
 		src := &sources[i]
 		if src.Kind == config.SourceHeader {
-			places = append(places, valueAt{header: l.add(src.Name)})
+			at = append(at, sourceLookup{header: l.add(src.Name)})
 		} else {
-			places = append(places, valueAt{header: -1, property: propertyOf(src)})
+			at = append(at, sourceLookup{header: -1, property: propertyOf(src)})
 		}
 	}
-	return places
+	return at
 }
 
-// read finds the headers in the request and keeps their values in the stream's text: later host calls reuse the memory
-// that the host put them in.
+// read reads the request's headers. It keeps their values in the stream's text, since later host calls reuse the memory
+// that the host has put them in.
 func (l *lookups) read(s *stream) {
-	clear(l.found)
-	l.own = l.own[:0]
+	clear(l.headers)
+	l.ownNames = l.ownNames[:0]
 	pairs, _ := abi.RequestHeaders()
 	for c := pairs.Cursor(); c.Next(); {
 		n := len(c.Name)
-		if l.lengths&(1<<(n&63)) != 0 {
-			l.note(view(c.Name), c.Value)
+		if l.lengthBits&(1<<(n&63)) != 0 {
+			l.noteHeader(view(c.Name), c.Value)
 		}
 		if n >= len(ownPrefix) && c.Name[0] == 'x' && view(c.Name[:len(ownPrefix)]) == ownPrefix {
-			l.own = append(l.own, string(c.Name))
+			l.ownNames = append(l.ownNames, string(c.Name))
 		}
 	}
-	for i := range l.found {
-		if f := &l.found[i]; len(f.value) > 0 {
-			f.value = s.kept(s.keepRaw(f.value))
+	for i := range l.headers {
+		if h := &l.headers[i]; len(h.value) > 0 {
+			h.value = s.kept(s.keepRaw(h.value))
 		}
 	}
 }
 
-// note keeps the value of a header that is looked at.
-func (l *lookups) note(name string, value []byte) {
+// noteHeader notes a header of the request, if it is one of names.
+func (l *lookups) noteHeader(name string, value []byte) {
 	for i, n := range l.names {
 		if n == name {
-			if l.found[i].count++; l.found[i].count == 1 {
-				l.found[i].value = value
+			if l.headers[i].count++; l.headers[i].count == 1 {
+				l.headers[i].value = value
 			}
 			return
 		}
 	}
 }
 
-// value is a header's first value; nil if it isn't there, or isn't looked at.
-func (l *lookups) value(at int) []byte {
-	if at < 0 {
+// value returns a header's first value, or nil if the header isn't there or isn't read.
+func (l *lookups) value(header int) []byte {
+	if header < 0 {
 		return nil
 	}
-	return l.found[at].value
+	return l.headers[header].value
 }
 
-// ambiguous reports whether a header of those was sent more than once.
-func (l *lookups) ambiguous(places []valueAt) bool {
-	for i := range places {
-		if at := places[i].header; at >= 0 && l.found[at].count > 1 {
+// ambiguous reports whether a header of these sources was sent more than once.
+func (l *lookups) ambiguous(at []sourceLookup) bool {
+	for i := range at {
+		if h := at[i].header; h >= 0 && l.headers[h].count > 1 {
 			return true
 		}
 	}
 	return false
 }
 
+// ambiguousDeadline reports whether a deadline header was sent more than once.
 func (l *lookups) ambiguousDeadline() bool {
-	for _, at := range l.deadline {
-		if l.found[at].count > 1 {
+	for _, h := range l.deadline {
+		if l.headers[h].count > 1 {
 			return true
 		}
 	}
 	return false
 }
 
-// source is what a source yields for a request with that path; nil: nothing.
-func (l *lookups) source(src *config.Source, at *valueAt, path string) []byte {
+// valueOf returns the value that a source has for a request with that path, or nil.
+func (l *lookups) valueOf(src *config.Source, at *sourceLookup, path string) []byte {
 	switch src.Kind {
 	case config.SourceHeader:
 		return l.value(at.header)
@@ -156,7 +158,8 @@ func (l *lookups) source(src *config.Source, at *valueAt, path string) []byte {
 	return v
 }
 
-// propertyOf is the host's name for what a source reads, its parts separated by NUL; "" if it reads no property.
+// propertyOf returns the host's name of the property that a source reads, with NUL between its parts, or "" if it reads
+// none.
 func propertyOf(src *config.Source) string {
 	switch src.Kind {
 	case config.SourceMetadata:
@@ -175,7 +178,7 @@ func propertyOf(src *config.Source) string {
 	return ""
 }
 
-// bodySource is the index of the model source that reads the body, or -1.
+// bodySource returns the index of the model's source that reads the body, or -1.
 func bodySource(cfg *config.Config) int {
 	for i := range cfg.Identity.Model {
 		if cfg.Identity.Model[i].Kind == config.SourceJSONBody {

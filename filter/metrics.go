@@ -5,7 +5,7 @@ import (
 	"github.com/headgate/headgate/filter/records"
 )
 
-// globalStats are the metrics that belong to no pool.
+// globalStats are the ids of the metrics that belong to no pool.
 type globalStats struct{ ungoverned, ambiguous, badDeadline, rejected uint32 }
 
 func defineGlobalStats() globalStats {
@@ -17,7 +17,7 @@ func defineGlobalStats() globalStats {
 	}
 }
 
-// poolStats are one pool's metrics.
+// poolStats are the ids of one pool's metrics.
 type poolStats struct {
 	records.Stats
 
@@ -30,7 +30,7 @@ type poolStats struct {
 	waitMillis, heldMillis uint32
 }
 
-// definePoolStats defines all of a pool's metrics at once, so that a dashboard finds them at zero.
+// definePoolStats defines all metrics of a pool at once, so that a dashboard shows them from the start, at zero.
 func definePoolStats(pool string) poolStats {
 	var s poolStats
 	for _, m := range [...]struct {
@@ -56,6 +56,7 @@ func definePoolStats(pool string) poolStats {
 		{abi.KindCounter, "reaped", &s.Reaped},
 		{abi.KindCounter, "store_error", &s.StoreError},
 		{abi.KindCounter, "cas_retry", &s.CASRetry},
+		{abi.KindCounter, "contended", &s.Contended},
 		{abi.KindCounter, "provider_429", &s.provider429},
 		{abi.KindCounter, "provider_failure", &s.providerFailure},
 		{abi.KindCounter, "shadow_would_wait", &s.shadowWouldWait},
@@ -69,7 +70,7 @@ func definePoolStats(pool string) poolStats {
 	return s
 }
 
-// define defines a metric; Envoy shows it under wasmcustom.
+// define defines a metric and returns its id. Envoy shows it under wasmcustom.
 func define(kind abi.MetricKind, name string) uint32 {
 	id, s := abi.DefineMetric(kind, "headgate."+name)
 	if s != abi.StatusOK {

@@ -43,8 +43,8 @@ type turn struct {
 	actions int   // continues and local replies made so far
 }
 
-// maxActions bounds the continues and local replies of one callback: the host runs them nested on one stack. docs/rationale.md
-// says why 32.
+// maxActions bounds the continues and local replies of one callback: the host runs them nested on one stack.
+// docs/rationale.md says why 32.
 const maxActions = 32
 
 // A pool is one configured pool in one plugin context.
@@ -143,6 +143,8 @@ func (p *plugin) OnTick() {
 	p.releaseLeaving()
 	p.giveUpSearches()
 	p.records.Age()
+	p.records.MaintainAgain()
+	p.records.DecideAgain()
 	p.flush()
 	if p.records.Seated() {
 		p.receive()
@@ -168,8 +170,8 @@ func (p *plugin) OnQueueReady(queue uint32) {
 	p.backlog.flushed = false
 }
 
-// receive takes grants out of the mailbox as long as this callback may act on them. The host calls once for each message,
-// so the rest is not forgotten.
+// receive takes grants out of the mailbox as long as this callback may act on them. The host calls once for each
+// message, so the rest is not forgotten.
 func (p *plugin) receive() {
 	for p.turn.actions < maxActions && p.records.Receive() {
 		p.flush()

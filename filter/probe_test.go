@@ -96,12 +96,13 @@ var sentProbes = map[string]struct {
 	"101":                                 {upgraded(clientGone), closes},
 }
 
-// undecidedProbes are other ways in which a probe ends without a verdict.
-var undecidedProbes = map[string]func(*gateway){
+// unansweredProbes are other ways in which a probe ends without a verdict.
+var unansweredProbes = map[string]func(*gateway){
 	"the client leaves after a while": func(g *gateway) {
 		s := g.sendProbe()
 		g.host.Run(3 * second)
 		s.ClientGone()
+		g.host.Drain()
 	},
 	"a later pool refuses it": func(g *gateway) {
 		g.requireRefused(g.send(1, "x-model", "m", "x-tenant", "closed"), noPermit, "later", "the probe")
@@ -133,11 +134,6 @@ var undecidedProbes = map[string]func(*gateway){
 		s := g.sendProbe()
 		g.withoutSwaps(s.ClientGone)
 	},
-	"no swap succeeds at its headers": func(g *gateway) {
-		s := g.sendProbe()
-		g.withoutSwaps(func() { s.ResponseHeaders(wasmtest.ResponseHeaders(200), false) })
-		s.ResponseBody([]byte("{}"), true)
-	},
 }
 
 // Every ending of a probe gives its place back: the next request is let through, and closes the breaker.
@@ -145,9 +141,16 @@ func TestCase_O23_EveryEndingOfTheProbe(t *testing.T) {
 	for name, c := range sentProbes {
 		t.Run(name, func(t *testing.T) { requirePlaceBack(t, sent(c.end), c.verdict) })
 	}
-	for name, probe := range undecidedProbes {
+	for name, probe := range unansweredProbes {
 		t.Run(name, func(t *testing.T) { requirePlaceBack(t, probe, undecided) })
 	}
+	t.Run("no swap succeeds at its headers", func(t *testing.T) {
+		requirePlaceBack(t, func(g *gateway) {
+			s := g.sendProbe()
+			g.withoutSwaps(func() { s.ResponseHeaders(wasmtest.ResponseHeaders(200), false) })
+			s.ResponseBody([]byte("{}"), true)
+		}, closes)
+	})
 }
 
 // requirePlaceBack opens a breaker, lets a probe end, and checks that the breaker closes as the verdict says.

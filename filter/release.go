@@ -41,9 +41,9 @@ func (s *stream) OnHttpStreamDone() {
 	s.recycle()
 }
 
-// releaseNextTurn releases a stream in the next turn of the event loop. When a client leaves, the host ends the filters of
-// its request before it resets the upstream, in one turn: a permit handed on in between could start the next request while
-// the upstream still sees this one.
+// releaseNextTurn releases a stream in the next turn of the event loop. When a client leaves, the host ends the filters
+// of its request before it resets the upstream, in one turn: a permit handed on in between could start the next request
+// while the upstream still sees this one.
 func (p *plugin) releaseNextTurn(s *stream) {
 	p.leaving = append(p.leaving, s)
 	if len(p.leaving) == 1 {
@@ -60,8 +60,8 @@ func (p *plugin) releaseLeaving() {
 	}
 }
 
-// releaseAll gives back the permits that the stream holds, the last one first. The outcome says for how long they stay out
-// of use.
+// releaseAll gives back the permits that the stream holds, the last one first. The outcome says for how long they stay
+// out of use.
 func (s *stream) releaseAll(o admission.Outcome) {
 	p := s.plugin
 	for i := len(s.held) - 1; i >= 0; i-- {
@@ -71,7 +71,8 @@ func (s *stream) releaseAll(o admission.Outcome) {
 			continue
 		}
 		abi.Record(h.pool.stats.heldMillis, uint64((p.turn.now-h.permit.Since)/millisecond))
-		p.records.Release(h.permit, admission.Finish{Outcome: o, Pushback: s.answer.Pushback(), RetryAfter: s.answer.retryAfter})
+		p.records.Release(h.permit, admission.Finish{
+			Outcome: o, Pushback: s.answer.Pushback(), RetryAfter: s.answer.retryAfter})
 	}
 }
 
@@ -82,8 +83,8 @@ func (s *stream) recycle() {
 	p.free = append(p.free, s)
 }
 
-// Recovered implements abi.Recoverer: after a panic in a callback of the stream. What the stream held counts here as held no
-// more, so that a reconcile takes it out of the records, and the request follows on_error.
+// Recovered implements abi.Recoverer: after a panic in a callback of the stream. What the stream held counts here as
+// held no more, so that a reconcile takes it out of the records, and the request follows on_error.
 func (s *stream) Recovered(string) types.Action {
 	p := s.plugin
 	for _, h := range s.held {
@@ -91,7 +92,7 @@ func (s *stream) Recovered(string) types.Action {
 			p.records.ForgetPermit(h.permit)
 		}
 	}
-	if s.ticket.Waiting() {
+	if s.ticket.Open() {
 		p.records.ForgetTicket(&s.ticket)
 	}
 	s.held, s.keys = s.held[:0], s.keys[:0]

@@ -8,7 +8,7 @@ import (
 	"github.com/headgate/headgate/filter/abi"
 )
 
-// A reason is why a request is refused, as the client is told.
+// A reason is why a request is refused.
 type reason uint8
 
 const (
@@ -19,26 +19,26 @@ const (
 	reasonBreaker
 )
 
-// A refusal is a refused request's answer.
+// A refusal is what the client of a refused request is told.
 type refusal struct {
 	reason     reason
 	pool       string
 	retryAfter int // seconds
 }
 
-// A Reply is a refusal as clients and the access log see it.
+// A Reply is how clients and the access log see a refusal of one reason.
 type Reply struct {
 	Status  uint32 // of HTTP
 	Reason  string // the header x-headgate-reason, and the code in the JSON error
 	Kind    string // the type in the JSON error
-	Message string // the message in the JSON error, or of a gRPC request's status
+	Message string // the message in the JSON error, or in the status of a gRPC request
 	Details string // %RESPONSE_CODE_DETAILS% in Envoy's access log
 	Outcome string // the outcome in filter state wasm.headgate
 	GRPC    int32  // the status of a gRPC request
 }
 
-// answers is the reply for each reason.
-var answers = [...]Reply{
+// replies has the reply for each reason.
+var replies = [...]Reply{
 	reasonRejected: {429, "ADMISSION_REJECTED", "rate_limited",
 		"No permit is free and there is no place in the queue. Try again later.", "headgate_rejected", "rejected", 8},
 	reasonExpired: {429, "ADMISSION_WAIT_DEADLINE_EXCEEDED", "rate_limited",
@@ -53,32 +53,33 @@ var answers = [...]Reply{
 
 // Replies returns what Headgate can refuse a request with: one reply for each reason. The tables in the documents are
 // tested against it.
-func Replies() []Reply { return append([]Reply(nil), answers[reasonNone+1:]...) }
+func Replies() []Reply { return append([]Reply(nil), replies[reasonNone+1:]...) }
 
-// refuseNow refuses the current stream's request, in its own callback or with its context in effect.
+// refuseNow refuses the request. The stream has to be the one that host calls are about: in a callback of its own, or
+// after SetEffectiveContext.
 func (s *stream) refuseNow() {
 	p, f := s.plugin, &s.refusal
-	a := &answers[f.reason]
-	s.publish(a.Outcome, f.pool)
-	pairs := [...][2]string{{"content-type", "application/json"}, {"x-headgate-reason", a.Reason}, {"x-headgate-pool", f.pool},
-		{"retry-after", strconv.Itoa(max(f.retryAfter, 1))}, {"x-envoy-ratelimited", "true"}}
-	n := len(pairs)
-	switch a.Status {
+	r := &replies[f.reason]
+	s.publish(r.Outcome, f.pool)
+	pairs := [...][2]string{{"content-type", "application/json"}, {"x-headgate-reason", r.Reason},
+		{"x-headgate-pool", f.pool}, {"retry-after", strconv.Itoa(max(f.retryAfter, 1))}, {"x-envoy-ratelimited", "true"}}
+	n := len(pairs) // which of them the reply has depends on its status
+	switch r.Status {
 	case 400:
 		n = 2
 	case 503:
 		n = 4
 	}
 	headers := abi.AppendPairs(nil, pairs[:n]...)
-	body := `{"error":{"message":"` + a.Message + `","type":"` + a.Kind + `","code":"` + a.Reason + `","param":null}}`
+	body := `{"error":{"message":"` + r.Message + `","type":"` + r.Kind + `","code":"` + r.Reason + `","param":null}}`
 	if s.grpc {
-		body = a.Message // becomes the grpc-message
+		body = r.Message // the host makes it the grpc-message
 	}
 	p.turn.actions++
-	abi.SendLocalReply(a.Status, a.Details, bytesOf(body), headers, a.GRPC)
+	abi.SendLocalReply(r.Status, r.Details, bytesOf(body), headers, r.GRPC)
 }
 
-// reply refuses a waiter from outside its callbacks.
+// reply refuses a waiting request from outside its callbacks.
 func (s *stream) reply() {
 	p := s.plugin
 	if abi.SetEffectiveContext(s.id) != abi.StatusOK {
@@ -88,7 +89,7 @@ func (s *stream) reply() {
 	abi.SetEffectiveContext(p.id)
 }
 
-// resume lets a waiter that holds all its permits go on. If the stream is gone, the permits go to the next ones.
+// resume lets a waiting request go on, which has all its permits. If the stream is gone, it gives the permits back.
 func (s *stream) resume() {
 	p := s.plugin
 	if abi.SetEffectiveContext(s.id) != abi.StatusOK {
@@ -102,7 +103,7 @@ func (s *stream) resume() {
 	abi.SetEffectiveContext(p.id)
 }
 
-// announce tells the upstream what is left of the deadline, and the access log what became of the request.
+// announce tells the upstream the rest of the deadline, and the access log that the request was admitted.
 func (s *stream) announce() {
 	p := s.plugin
 	s.handOver(true)
@@ -120,7 +121,7 @@ func (s *stream) announce() {
 	}
 }
 
-// publish puts the decision where the host's access log can print it: filter state wasm.headgate, a JSON object.
+// publish puts the decision into filter state wasm.headgate, a JSON object, where the host's access log can print it.
 func (s *stream) publish(outcome, pool string) {
 	p := s.plugin
 	if s.waited < millisecond && s.refusal.reason == reasonNone && s.asked != nil && s.attempt <= 1 {
@@ -131,6 +132,7 @@ func (s *stream) publish(outcome, pool string) {
 	abi.SetProperty("headgate", p.out)
 }
 
+// appendOutcome appends the JSON object for the access log.
 func appendOutcome(b []byte, outcome, pool string, waitMillis, attempts int64) []byte {
 	b = append(append(b, `{"outcome":"`...), outcome...)
 	b = append(append(b, `","pool":"`...), pool...)

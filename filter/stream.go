@@ -8,10 +8,10 @@ import (
 	"github.com/headgate/headgate/filter/records"
 )
 
-// dimensions is how many things a key can be made of.
+// dimensions is how many dimensions a request has.
 const dimensions = int(config.DimensionClass) + 1
 
-// A stream is one request. A comment names the file that sets a group of fields.
+// A stream is one request. The comment of each group of fields names the files that set them.
 type stream struct {
 	types.DefaultHttpContext
 	plugin *plugin
@@ -24,20 +24,20 @@ type stream struct {
 	grpc         bool
 	inherited    inheritance
 	modelPending bool  // in shadow: the model is known only once the body has passed
-	attempt      int64 // which try of its invocation it is, from 1; 0: no attempt
+	attempt      int64 // the number of this try in its invocation, from 1; 0: this is no attempt
 	deadline     int64 // monotonic nanoseconds; 0: none
 	deadlines    []deadlineHeader
 
 	// The body in which the model is looked for: body.go.
 	body     *bodySearch
-	bodyLate bool  // it did not begin to come in time
-	resumed  int64 // when the headers went on
+	bodyLate bool  // no piece of it came in time
+	resumed  int64 // when the headers were let go
 
 	// Pools and permits: acquire.go, wait.go, release.go.
-	keys   []poolKey      // to pass, in the order of the pools
-	held   []holding      // permits of the first of them
+	keys   []poolKey      // the keys that the request needs a permit of, in the order of the pools
+	held   []holding      // the permits that it has, of the first of these keys
 	asked  *pool          // the pool asked last; nil: none
-	ticket records.Ticket // what the pool was asked with
+	ticket records.Ticket // the ticket for the pool asked last
 	fate   fate
 	waited int64 // nanoseconds in all queues
 	paused bool  // the headers wait
@@ -60,7 +60,7 @@ func (s *stream) OnHttpRequestHeaders(_ int, end bool) types.Action {
 	case identityAmbiguous:
 		return s.refuseAmbiguous()
 	case identityInBody:
-		p.bodies.search(s)
+		p.bodies.beginSearch(s)
 		if s.shadow() {
 			s.announce()
 			return types.ActionContinue
@@ -90,6 +90,8 @@ func (s *stream) OnHttpRequestHeaders(_ int, end bool) types.Action {
 // shadow reports whether decisions are counted and not carried out.
 func (s *stream) shadow() bool { return s.plugin.cfg.Mode == config.ModeShadow }
 
+// passUngoverned lets a request pass that is not governed. The invocation stage has already counted it for its
+// attempts.
 func (s *stream) passUngoverned() {
 	if s.inherited == inheritedNothing {
 		abi.Increment(s.plugin.stats.ungoverned, 1)
@@ -97,6 +99,7 @@ func (s *stream) passUngoverned() {
 	}
 }
 
+// refuseAmbiguous refuses a request whose headers name two values where one decides.
 func (s *stream) refuseAmbiguous() types.Action {
 	abi.Increment(s.plugin.stats.ambiguous, 1)
 	if s.shadow() {
@@ -108,6 +111,7 @@ func (s *stream) refuseAmbiguous() types.Action {
 	return s.pause()
 }
 
+// pause holds the request's headers back.
 func (s *stream) pause() types.Action {
 	s.paused = true
 	return types.ActionPause

@@ -6,16 +6,17 @@ import (
 	"github.com/headgate/headgate/admission/config"
 )
 
-// A span is a piece of stream.text.
+// A span is a part of stream.text.
 type span struct{ from, to int }
 
+// keepRaw copies a value into the stream's text.
 func (s *stream) keepRaw(b []byte) span {
 	from := len(s.text)
 	s.text = append(s.text, b...)
 	return span{from, len(s.text)}
 }
 
-// keep copies a value, made safe to be a name: bounded, and without control characters.
+// keep copies a value into the stream's text, and makes it fit to be a name: bounded, and without control characters.
 func (s *stream) keep(b []byte) span {
 	at := s.keepRaw(b)
 	for i := at.from; i < at.to; i++ {
@@ -30,9 +31,11 @@ func (s *stream) keep(b []byte) span {
 	return at
 }
 
+// kept returns a value that was kept. It is valid as long as the stream.
 func (s *stream) kept(at span) []byte { return s.text[at.from:at.to] }
 
-// shorten cuts what follows from in b to n bytes, of which the last 17 are a tilde and a hash of the whole.
+// shorten cuts b[from:] to n bytes. The last 17 of them are a tilde and a hash of what stood there, so that different
+// values stay different.
 func shorten(b []byte, from, n int) []byte {
 	h := hash(b[from:])
 	b = append(b[:from+n-17], '~')
@@ -42,7 +45,7 @@ func shorten(b []byte, from, n int) []byte {
 	return b
 }
 
-// hash is FNV-1a in 64 bits, never 0: that is the tenant of pools that aren't fair by tenant.
+// hash returns the 64-bit FNV-1a hash of b, but never 0: that is the tenant in pools that aren't fair by tenant.
 func hash(b []byte) uint64 {
 	h := uint64(14695981039346656037)
 	for _, c := range b {
@@ -51,8 +54,8 @@ func hash(b []byte) uint64 {
 	return max(h, 1)
 }
 
-// view is b as a string without a copy: valid as long as b is neither changed nor reused.
+// view returns b as a string, without a copy. It is valid as long as b doesn't change.
 func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
-// bytesOf is s as bytes without a copy: not to be written to.
+// bytesOf returns the bytes of s, without a copy. Nothing may write to them.
 func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }

@@ -7,15 +7,15 @@ import (
 
 const millisecond = int64(admission.Millisecond)
 
-// A timer is when the plugin context wants to be called. It ticks only while something needs time. The host's timer goes on
-// ringing with one period until it is set anew.
+// A timer is the time at which the plugin context wants a tick. There are ticks only while something depends on time.
+// The host has one timer for each context, which ticks with one period until it gets another.
 type timer struct {
-	period   int64 // of the host's timer, nanoseconds; 0: stopped
-	nextTick int64 // when it rings next. While ticking: the earliest time asked for so far; 0: none
-	ticking  bool  // in OnTick: times are collected, and the timer is set once, at the end
+	period   int64 // of the host's timer in nanoseconds; 0: stopped
+	nextTick int64 // when the host ticks next; while ticking the earliest time asked for so far, 0: none
+	ticking  bool  // in OnTick: it collects the times that are asked for, and sets the host's timer at its end
 }
 
-// wakeBy asks for a tick at that time at the latest.
+// wakeBy asks for a tick no later than at.
 func (t *timer) wakeBy(now, at int64) {
 	if t.ticking {
 		if t.nextTick == 0 || at < t.nextTick {
@@ -28,7 +28,7 @@ func (t *timer) wakeBy(now, at int64) {
 	}
 }
 
-// arm sets the host's timer, in whole milliseconds.
+// arm sets the host's timer to tick at the time at, rounded up to whole milliseconds from now.
 func (t *timer) arm(now, at int64) {
 	period := max((at-now+millisecond-1)/millisecond, 1) * millisecond
 	if period != t.period {
@@ -38,10 +38,10 @@ func (t *timer) arm(now, at int64) {
 	t.nextTick = now + period
 }
 
-// ring begins a tick.
+// ring begins a tick: from now on times are collected.
 func (t *timer) ring() { t.ticking, t.nextTick = true, 0 }
 
-// rearm ends a tick: it sets the timer to the earliest time asked for, or stops it.
+// rearm ends a tick: it sets the host's timer to the earliest time asked for, or stops it.
 func (t *timer) rearm(now int64) {
 	t.ticking = false
 	if t.nextTick > 0 {

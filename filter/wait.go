@@ -5,8 +5,8 @@ import (
 	"github.com/headgate/headgate/filter/records"
 )
 
-// The wait of a request, from the acquire that queued its ticket to its end. A box is a state; the ticket's own state is in
-// package records, the fate here.
+// The wait of a request, from the acquire that queued its ticket to its end. A box is a state; the ticket's own state
+// is in package records, the fate here.
 //
 //	                          acquire: waiting
 //	                                 │
@@ -23,9 +23,12 @@ import (
 //	           │                  └─▶ 429
 //	           └─▶ asks the pools ahead: resumed, refused, or waiting again
 //
-// Between fate and flush the stream is in the backlog: a callback may make 32 actions only, and the rest is left to the next
-// tick. A stream that ends in the backlog leaves it (withdraw): one with a permit counts as cancelled while it waited and
-// gives the permit back; a refused one has been counted.
+// Between fate and flush the stream is in the backlog: a callback may make 32 actions only, and the rest is left to the
+// next tick. A stream that ends in the backlog leaves it (withdraw): one with a permit counts as cancelled while it
+// waited and gives the permit back; a refused one has been counted.
+//
+// An acquire that other workers' swaps keep from being decided leaves the stream as if it waited; a later turn decides
+// it (Decided): it is admitted, refused, or waiting from then on.
 //
 // fateIdentified comes from body.go: a request whose body was waited for too long goes on without it, in the same way.
 
@@ -33,10 +36,11 @@ import (
 type fate uint8
 
 const (
-	fateNone fate = iota
-	fateGranted
-	fateRefused
-	fateIdentified
+	fateNone       fate = iota
+	fateGranted         // has its permit after a wait
+	fateAdmitted        // has its permit, without a wait
+	fateRefused         // holds nothing
+	fateIdentified      // its body won't come
 )
 
 // A backlog is the streams whose fate is decided, in order.
@@ -49,6 +53,17 @@ type backlog struct {
 func (s *stream) Granted(p records.Permit) {
 	s.held = append(s.held, holding{s.asked, p})
 	s.plugin.decide(s, fateGranted)
+}
+
+// Decided implements records.Waiter: an acquire that other workers' swaps had kept from being decided now is. The
+// stream goes on from there; being decided is no waiting.
+func (s *stream) Decided(a records.Answer, d records.Decision) {
+	switch s.take(a, d) {
+	case passAdmitted:
+		s.plugin.decide(s, fateAdmitted)
+	case passRefused:
+		s.plugin.decide(s, fateRefused)
+	}
 }
 
 // Expired implements records.Waiter: it counts a wait that used up its budget, and puts the stream into the backlog.
@@ -97,7 +112,7 @@ func (s *stream) carryOut() {
 	switch f {
 	case fateGranted:
 		s.onGranted()
-	case fateIdentified:
+	case fateAdmitted, fateIdentified:
 		s.askPoolsAndAct()
 	case fateRefused:
 		if !s.shadow() {
@@ -129,7 +144,7 @@ func (s *stream) abandon() {
 	switch {
 	case s.fate != fateNone:
 		s.plugin.backlog.withdraw(s)
-	case s.ticket.Waiting():
+	case s.ticket.Open():
 		s.plugin.records.Cancel(&s.ticket)
 		s.countCancelled()
 	}

@@ -1,8 +1,6 @@
 package config
 
-import (
-	"github.com/headgate/headgate/admission"
-)
+import "github.com/headgate/headgate/admission"
 
 // A Mode says what a decision does to a request.
 type Mode uint8
@@ -55,8 +53,8 @@ const (
 	OnErrorClosed                // refuse it
 )
 
-// MaxValue is how many bytes of a tenant's, model's or class's name tell it apart. A configuration can't name longer ones;
-// a request's longer one keeps its beginning and a hash of the whole.
+// MaxValue is the greatest length in bytes of a tenant's, model's or class's name. A configuration with a longer one is
+// refused. Of a longer one in a request the beginning and a hash of the whole are kept.
 const MaxValue = 128
 
 // A Config is one validated plugin configuration. Values are valid by construction: only Parse makes one.
@@ -81,7 +79,7 @@ type Identity struct {
 	Aliases map[string]string // model name -> the name it counts as
 }
 
-// A SourceKind is the kind of place a dimension is read from.
+// A SourceKind says in which part of a request a source looks.
 type SourceKind uint8
 
 // The kinds of source.
@@ -96,17 +94,17 @@ const (
 	SourceValue                             // Name: the fixed value
 )
 
-// A Source is one place a dimension is read from.
+// A Source is one part of a request from which a dimension's value is read.
 type Source struct {
 	Kind     SourceKind
 	Name     string
 	Path     []string
-	Prefix   string // SourcePath: what precedes the placeholder, from its first slash, e.g. "/deployments/"
-	Suffix   string // SourcePath: what follows it, e.g. "/" or ""
+	Prefix   string // SourcePath: what stands before the placeholder, e.g. "/deployments/"
+	Suffix   string // SourcePath: what stands behind it, e.g. "/" or ""
 	MaxBytes int
 }
 
-// Deadline says which request headers carry the client's deadline and what holds without one.
+// Deadline says which request headers carry the client's deadline, and which deadline a request without one has.
 type Deadline struct {
 	Headers []string           // lower case
 	Default admission.Duration // 0: none

@@ -1,7 +1,8 @@
 package config
 
-// The features that are configured and checked, but that this version does not act on. A configuration that asks for one
-// is refused: to ignore it would let through what it was meant to stop. Building a feature deletes its line here.
+// unbuilt are the features whose configuration is checked, but which this version does not have yet. A configuration
+// that asks for one is refused: ignoring it would let through what it was meant to stop. Who builds a feature removes
+// its line.
 var unbuilt = []struct {
 	field string
 	asked func(c *Config) bool
@@ -9,7 +10,7 @@ var unbuilt = []struct {
 	{"stage", func(c *Config) bool { return c.Stage == StageAdmin }},
 }
 
-// refuseUnbuilt is a *Error for the first feature of c that is not built, or nil.
+// refuseUnbuilt returns a *Error for the first feature that c asks for and that is not built, or nil.
 func (c *Config) refuseUnbuilt() error {
 	for _, u := range unbuilt {
 		if u.asked(c) {

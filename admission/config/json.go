@@ -21,42 +21,43 @@ const (
 	jsonString
 	jsonArray
 	jsonObject
-	jsonMap // an object whose names are free: only check can tell
+	jsonMap // an object with any names: set by check, since the text looks like any other object
 )
 
-// A node is one value of the text, in a tree. Numbers stay text, so that whoever knows the field judges them exactly.
+// A node is one value of the text, in a tree. A number stays text: only the rule of its field says how to read it.
 type node struct {
-	kind jsonKind
-	name string // of a member
-	text string // a string's content; a number, bool or null as written
-	up   *node  // the array or object around it
-	kids *node  // its first element or member
-	next *node  // the element or member behind it
+	kind   jsonKind
+	name   string // of an object's member
+	text   string // a string's content; a number, bool or null as written
+	parent *node  // the array or object around it
+	first  *node  // its first element or member
+	next   *node  // the element or member behind it
 
-	// What check finds; see there.
-	known  bool
-	number int64
-	fields []field
+	// What check reads.
+	known  bool    // a rule names the member
+	number int64   // as in field
+	fields []field // of an object, in the order of its rules
 }
 
-// A jsonReader reads one RFC 8259 text, more strictly than most: no duplicate names, no invalid UTF-8, no lone
-// surrogates. The first failure sticks and moves the position to the end, so that every loop comes to its own end.
+// A jsonReader reads one RFC 8259 text, and is stricter than most readers: it accepts no duplicate names, no invalid
+// UTF-8 and no surrogate without its other half. It keeps the first failure and then moves to the end of the text, so
+// that every loop ends.
 type jsonReader struct {
 	text string
 	pos  int
 	err  *Error
 }
 
-// parseJSON returns the one value that data holds. An error names the line and column, counted from 1 in characters.
+// parseJSON returns the one value that data holds. An error names the line and the column in characters, both from 1.
 func parseJSON(data []byte) (*node, *Error) {
 	root := &node{}
 	if len(data) > maxJSONBytes {
 		return root, refusal("", text.Around("is longer than ", maxJSONBytes, " bytes"))
 	}
 	r := &jsonReader{text: string(data)}
-	r.value(root, 1)
-	if r.next(); r.pos < len(r.text) {
-		r.unexpected("the end")
+	r.readValue(root, 1)
+	if r.skipSpace(); r.pos < len(r.text) {
+		r.failUnexpected("the end")
 	}
 	return root, r.err
 }
@@ -66,21 +67,22 @@ var jsonWords = [...]struct {
 	kind jsonKind
 }{{"null", jsonNull}, {"true", jsonBool}, {"false", jsonBool}}
 
-func (r *jsonReader) value(n *node, depth int) {
+// readValue reads the next value into n.
+func (r *jsonReader) readValue(n *node, depth int) {
 	written := ""
-	switch c := r.next(); {
+	switch c := r.skipSpace(); {
 	case c == '{' || c == '[':
 		n.kind = jsonArray
 		if c == '{' {
 			n.kind = jsonObject
 		}
-		r.inside(n, c+2, depth) // '{' + 2 is '}', '[' + 2 is ']'
+		r.readChildren(n, c+2, depth) // '{' + 2 is '}', '[' + 2 is ']'
 	case c == '"':
 		n.kind = jsonString
-		written = r.string()
+		written = r.readString()
 	case c == '-' || text.IsDigit(c):
 		n.kind = jsonNumber
-		written = r.number()
+		written = r.readNumber()
 	default:
 		for i := range jsonWords {
 			if w := &jsonWords[i]; text.HasPrefix(r.text[r.pos:], w.text) {
@@ -88,80 +90,82 @@ func (r *jsonReader) value(n *node, depth int) {
 			}
 		}
 		if r.pos += len(written); written == "" {
-			r.unexpected("a value")
+			r.failUnexpected("a value")
 		}
 	}
 	n.text = written
 }
 
-// inside reads the elements or members of n up to its closing bracket.
-func (r *jsonReader) inside(n *node, closing byte, depth int) {
+// readChildren reads the elements or members of n up to its closing bracket.
+func (r *jsonReader) readChildren(n *node, closing byte, depth int) {
 	if depth > maxJSONDepth {
 		r.fail(text.Around("is nested deeper than ", maxJSONDepth, ""))
 		return
 	}
 	r.pos++
-	if r.skip(closing) {
+	if r.acceptToken(closing) {
 		return
 	}
 	seen := map[string]bool{}
-	for end := &n.kids; r.err == nil; {
-		kid := &node{up: n}
+	for end := &n.first; r.err == nil; {
+		child := &node{parent: n}
 		if n.kind == jsonObject {
-			r.name(kid, seen)
+			r.readName(child, seen)
 		}
-		r.value(kid, depth+1)
-		*end, end = kid, &kid.next
-		if r.skip(closing) {
+		r.readValue(child, depth+1)
+		*end, end = child, &child.next
+		if r.acceptToken(closing) {
 			return
 		}
-		r.want(",")
+		r.expect(",")
 	}
 }
 
-// name reads a member's name and the colon behind it.
-func (r *jsonReader) name(n *node, seen map[string]bool) {
-	if r.next() != '"' {
-		r.unexpected(`a name in '"'`)
+// readName reads a member's name and the colon behind it.
+func (r *jsonReader) readName(n *node, seen map[string]bool) {
+	if r.skipSpace() != '"' {
+		r.failUnexpected(`a name in '"'`)
 		return
 	}
 	at := r.pos
-	n.name = r.string()
+	n.name = r.readString()
 	if seen[n.name] {
 		r.pos = at
 		r.fail("the name " + quoteValue(n.name) + " is there twice in one object")
 	}
 	seen[n.name] = true
-	r.want(":")
+	r.expect(":")
 }
 
-// number reads -?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)? and returns it as written.
-func (r *jsonReader) number() string {
+// readNumber reads -?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)? and returns it as written.
+func (r *jsonReader) readNumber() string {
 	start := r.pos
-	r.take("-")
-	if !r.take("0") {
-		r.digits()
+	r.accept("-")
+	if !r.accept("0") {
+		r.readDigits()
 	}
-	if r.take(".") {
-		r.digits()
+	if r.accept(".") {
+		r.readDigits()
 	}
-	if r.take("eE") {
-		r.take("+-")
-		r.digits()
+	if r.accept("eE") {
+		r.accept("+-")
+		r.readDigits()
 	}
 	return r.text[start:r.pos]
 }
 
-func (r *jsonReader) digits() {
+// readDigits reads one digit or more.
+func (r *jsonReader) readDigits() {
 	const digits = "0123456789"
-	if !r.take(digits) {
-		r.unexpected("a digit")
+	if !r.accept(digits) {
+		r.failUnexpected("a digit")
 	}
-	for r.take(digits) {
+	for r.accept(digits) {
 	}
 }
 
-func (r *jsonReader) string() string {
+// readString reads a string and returns its content.
+func (r *jsonReader) readString() string {
 	r.pos++
 	var out []byte
 	for r.err == nil {
@@ -172,9 +176,9 @@ func (r *jsonReader) string() string {
 			r.pos++
 			return string(out)
 		case c == '\\':
-			out = r.escape(out)
+			out = r.readEscape(out)
 		case c < ' ':
-			r.unexpected(`'"' or a character of a string`)
+			r.failUnexpected(`'"' or a character of a string`)
 		case c == utf8.RuneError && n == 1:
 			r.fail("is not valid UTF-8")
 		default:
@@ -185,25 +189,20 @@ func (r *jsonReader) string() string {
 	return ""
 }
 
-const (
-	jsonEscapes  = `"\/bfnrt`
-	jsonUnescape = "\"\\/\b\f\n\r\t"
-)
-
-// escape appends the character that the escape at pos stands for.
-func (r *jsonReader) escape(out []byte) []byte {
+// readEscape reads an escape and appends the character that it stands for.
+func (r *jsonReader) readEscape(out []byte) []byte {
 	start := r.pos
 	r.pos++
 	c := r.peek()
 	u := rune(0)
-	if i := text.IndexByte(jsonEscapes, c); i >= 0 {
+	if i := text.IndexByte(text.JSONEscapes, c); i >= 0 {
 		r.pos++
-		u = rune(jsonUnescape[i])
+		u = rune(text.JSONEscaped[i&7])
 	} else if c == 'u' {
-		u = r.unit()
+		u = r.readUnit()
 		if u>>10 == 0xD800>>10 && text.HasPrefix(r.text[r.pos:], `\u`) {
 			r.pos++
-			if low := r.unit(); low>>10 == 0xDC00>>10 {
+			if low := r.readUnit(); low>>10 == 0xDC00>>10 {
 				u = 0x10000 + (u&0x3FF)<<10 + low&0x3FF
 			}
 		}
@@ -212,19 +211,19 @@ func (r *jsonReader) escape(out []byte) []byte {
 			r.fail("holds half of a surrogate pair")
 		}
 	} else {
-		r.unexpected("an escape")
+		r.failUnexpected("an escape")
 	}
 	char := make([]byte, utf8.UTFMax)
 	return text.Put(out, string(char[:utf8.EncodeRune(char, u)]))
 }
 
-// unit reads uXXXX.
-func (r *jsonReader) unit() (u rune) {
+// readUnit reads uXXXX, one UTF-16 unit.
+func (r *jsonReader) readUnit() (u rune) {
 	r.pos++
 	for range 4 {
 		d := text.HexDigit(r.peek())
 		if d < 0 {
-			r.unexpected("a hexadecimal digit")
+			r.failUnexpected("a hexadecimal digit")
 			return 0
 		}
 		u = u<<4 + rune(d)
@@ -233,13 +232,15 @@ func (r *jsonReader) unit() (u rune) {
 	return u
 }
 
-// next is the next character after white space, or 0 at the end.
-func (r *jsonReader) next() byte {
-	for r.take(" \t\r\n") {
+// skipSpace steps over white space and returns the byte behind it, or 0 at the end.
+func (r *jsonReader) skipSpace() byte {
+	for r.accept(" \t\r\n") {
 	}
 	return r.peek()
 }
 
+// peek returns the next byte, or 0 at the end.
+//
 //go:noinline
 func (r *jsonReader) peek() byte {
 	if r.pos >= len(r.text) {
@@ -248,10 +249,8 @@ func (r *jsonReader) peek() byte {
 	return r.text[r.pos]
 }
 
-// take steps over the next byte if it is one of set.
-//
-//go:noinline
-func (r *jsonReader) take(set string) bool {
+// accept steps over the next byte if it is one of set.
+func (r *jsonReader) accept(set string) bool {
 	if r.pos >= len(r.text) || text.IndexByte(set, r.text[r.pos]) < 0 {
 		return false
 	}
@@ -259,21 +258,24 @@ func (r *jsonReader) take(set string) bool {
 	return true
 }
 
-func (r *jsonReader) skip(c byte) bool {
-	if r.next() != c {
+// acceptToken steps over white space and then over c, if c is there.
+func (r *jsonReader) acceptToken(c byte) bool {
+	if r.skipSpace() != c {
 		return false
 	}
 	r.pos++
 	return true
 }
 
-func (r *jsonReader) want(c string) {
-	if r.next(); !r.take(c) {
-		r.unexpected(quoteValue(c))
+// expect steps over white space and c, or fails.
+func (r *jsonReader) expect(c string) {
+	if r.skipSpace(); !r.accept(c) {
+		r.failUnexpected(quoteValue(c))
 	}
 }
 
-func (r *jsonReader) unexpected(want string) {
+// failUnexpected fails because the next character is not what is wanted.
+func (r *jsonReader) failUnexpected(want string) {
 	got := "the text ends"
 	if rest := r.text[r.pos:]; rest != "" {
 		_, n := text.FirstRune(rest)
@@ -282,6 +284,7 @@ func (r *jsonReader) unexpected(want string) {
 	r.fail(got + " (want " + want + ")")
 }
 
+// fail keeps the first problem, with its line and column, and ends the reading.
 func (r *jsonReader) fail(problem string) {
 	if r.err != nil {
 		return

@@ -51,7 +51,7 @@ func TestJSONValues(t *testing.T) {
 		"b\n": "😀\"\\/\b\f\n\r\téé",
 		"":    map[string]any{},
 	}, plain(v))
-	require.Equal(t, []string{"a", "b\n", ""}, []string{v.kids.name, v.kids.next.name, v.kids.next.next.name})
+	require.Equal(t, []string{"a", "b\n", ""}, []string{v.first.name, v.first.next.name, v.first.next.next.name})
 	_, err = parseJSON([]byte(strings.Repeat("[", 32) + strings.Repeat("]", 32)))
 	require.Nil(t, err)
 }
@@ -89,13 +89,13 @@ func plain(v *node) any {
 		return v.text
 	case jsonArray:
 		a := []any{}
-		for e := v.kids; e != nil; e = e.next {
+		for e := v.first; e != nil; e = e.next {
 			a = append(a, plain(e))
 		}
 		return a
 	}
 	o := map[string]any{}
-	for m := v.kids; m != nil; m = m.next {
+	for m := v.first; m != nil; m = m.next {
 		o[m.name] = plain(m)
 	}
 	return o

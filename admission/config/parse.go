@@ -5,7 +5,7 @@ import (
 	"github.com/headgate/headgate/admission/internal/text"
 )
 
-// What a configuration may hold at most. A limit is checked against MaxLimit wherever it comes from.
+// The most that a configuration may hold. The most that a limit may be is admission.MaxLimit.
 const (
 	maxKeysMost  = 16384
 	maxWeight    = 1000
@@ -21,7 +21,7 @@ const (
 	maxTextBytes = MaxValue // of a key value, a model name, a header's name, a pattern
 )
 
-// What duration fields may hold. Below 1 ms only 0 is a duration here.
+// The bounds of durations. 0 is allowed where a rule's least is 0.
 const (
 	shortest = int64(admission.Millisecond)
 	longest  = int64(24 * admission.Hour)
@@ -29,7 +29,7 @@ const (
 	longestHold = int64(admission.MaxHold)
 )
 
-// The fields of the configuration, and of its deadline.
+// The fields of the configuration, in the order in which they are checked.
 const (
 	rootMode = iota
 	rootStage
@@ -45,28 +45,29 @@ const (
 )
 
 var rootRules = [rootFields]rule{
-	rootMode:     {name: "mode", form: formChoice, words: []string{"enforce", "shadow", "disabled"}},
-	rootStage:    {name: "stage", form: formChoice, words: []string{"request", "invocation", "attempt", "admin"}},
-	rootDomain:   {name: "domain", form: formName, more: "_-."},
-	rootRoutes:   {name: "routes", form: formArray, most: maxRoutes, each: &rule{form: formText, then: (*Config).storeRoute}},
+	rootMode:   {name: "mode", form: formChoice, words: []string{"enforce", "shadow", "disabled"}},
+	rootStage:  {name: "stage", form: formChoice, words: []string{"request", "invocation", "attempt", "admin"}},
+	rootDomain: {name: "domain", form: formName, more: "_-."},
+	rootRoutes: {name: "routes", form: formArray, most: maxRoutes,
+		each: &rule{form: formText, then: (*Config).storeRoute}},
 	rootIdentity: {name: "identity", form: formObject, fields: identityRules},
-	rootDeadline: {name: "deadline", form: formObject, fields: deadlineRules, then: (*Config).parseDeadlineSource},
+	rootDeadline: {name: "deadline", form: formObject, fields: deadlineRules, then: (*Config).parseDeadline},
 	rootMaxKeys:  {name: "max_keys", form: formInteger, least: 1, most: maxKeysMost, absent: 1024},
-	rootLease:    {name: "lease", form: formDuration, least: int64(admission.Second), most: int64(admission.Hour), absent: int64(5 * admission.Second)},
-	rootOnError:  {name: "on_error", form: formChoice, words: []string{"open", "closed"}},
-	rootPools:    {name: "pools", form: formArray, need: true, least: 1, most: maxPools, each: &poolRule},
+	rootLease: {name: "lease", form: formDuration, least: int64(admission.Second), most: int64(admission.Hour),
+		absent: int64(5 * admission.Second)},
+	rootOnError: {name: "on_error", form: formChoice, words: []string{"open", "closed"}},
+	rootPools:   {name: "pools", form: formArray, required: true, least: 1, most: maxPools, each: &poolRule},
 }
 
 var deadlineRules = []rule{
-	{name: "headers", form: formArray, most: maxHeaders, each: &rule{form: formHeader, once: true}},
+	{name: "headers", form: formArray, most: maxHeaders, each: &rule{form: formHeader, unique: true}},
 	{name: "default", form: formDuration, most: longest},
 }
 
 var textRule = rule{form: formText}
 
 // Parse reads a plugin configuration: strict JSON of at most 1 MiB, as docs/configuration.md describes it. Absent
-// fields have their defaults. A refusal is a *Error about the first problem; no part of the configuration is
-// usable then.
+// fields get their defaults. The error is a *Error about the first problem, and there is no Config then.
 func Parse(data []byte) (*Config, error) {
 	c, err := parse(data)
 	if err == nil {
@@ -78,14 +79,14 @@ func Parse(data []byte) (*Config, error) {
 	return c, nil
 }
 
-// parse is Parse without the refusal of features that are not built yet. Its error is nil or a Error.
+// parse is Parse, but accepts features that are not built yet. Its error is nil or a *Error.
 func parse(data []byte) (*Config, error) {
 	c := &Config{Domain: "default"}
 	rules := rootRules
 	root, err := parseJSON(data)
 	if err == nil {
 		if stage := root.member("stage"); stage != nil && stage.text == "admin" {
-			rules[rootPools].need, rules[rootPools].least = false, 0
+			rules[rootPools].required, rules[rootPools].least = false, 0
 		}
 		err = c.check(root, &rule{form: formObject, fields: rules[:]}, 0, 0)
 	}
@@ -107,11 +108,12 @@ func parse(data []byte) (*Config, error) {
 	return c, nil
 }
 
-func (c *Config) parseDeadlineSource(n *node) *Error {
+// parseDeadline stores where a request's deadline comes from.
+func (c *Config) parseDeadline(n *node) *Error {
 	f := n.fields[:2]
 	headers := f[0].node.texts()
 	for i := range headers {
-		headers[i] = text.OtherCase(headers[i], 'A')
+		headers[i] = text.ChangeCase(headers[i], text.ToLower)
 	}
 	c.Deadline = Deadline{headers, admission.Duration(f[1].number)}
 	return nil

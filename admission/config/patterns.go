@@ -7,12 +7,12 @@ import (
 	"github.com/headgate/headgate/admission/internal/text"
 )
 
-// MaxRouteSegments is how many trailing segments of a path a pattern can name.
+// MaxRouteSegments is how many segments, from the end of a path, a pattern can name.
 const MaxRouteSegments = 16
 
-// ParseRoute reads a pattern of governed requests: [METHOD ]/path[:N][@group]. In the last segment `@` always begins the
-// group, and `:` the limit when a digit, a sign, a dot or nothing follows; any other `:` belongs to the path. The error
-// says what is wrong with the pattern, and does not repeat it.
+// ParseRoute reads a pattern of governed requests: [METHOD ]/path[:N][@group]. In the last segment `@` begins the
+// group. `:` begins the limit when a digit, a sign, a dot or nothing follows; any other `:` belongs to the path. The
+// error says what is wrong with the pattern, and does not repeat it.
 func ParseRoute(pattern string) (Route, error) {
 	problem := textProblem(pattern)
 	var route Route
@@ -25,6 +25,7 @@ func ParseRoute(pattern string) (Route, error) {
 	return route, nil
 }
 
+// parseRoute is ParseRoute for a pattern that is a text, with the problem as a string.
 func parseRoute(pattern string) (r Route, problem string) {
 	method, path, found := text.Cut(pattern, " ")
 	if !found {
@@ -49,7 +50,7 @@ func parseRoute(pattern string) (r Route, problem string) {
 			path, r.Limit = before, int(number)
 		}
 	}
-	r.Method = text.OtherCase(method, 'a')
+	r.Method = text.ChangeCase(method, text.ToUpper)
 	r.Name = path
 	if r.Method != "" {
 		r.Name = r.Method + " " + path
@@ -61,7 +62,7 @@ func parseRoute(pattern string) (r Route, problem string) {
 	return r, problem
 }
 
-// storeRoute parses a pattern and stores it, unless it contradicts one before it.
+// storeRoute parses a pattern and stores it. It refuses one that contradicts a pattern before it.
 func (c *Config) storeRoute(n *node) *Error {
 	r, problem := parseRoute(n.text)
 	for i := 0; i < len(c.Routes) && problem == ""; i++ {
@@ -73,20 +74,22 @@ func (c *Config) storeRoute(n *node) *Error {
 		}
 	}
 	if problem != "" {
-		return n.refuse(problem)
+		return n.refuseValue(problem)
 	}
 	c.Routes = append(c.Routes, r)
 	return nil
 }
 
-// cutPattern is the segments of a pattern's path, which is written decoded and normalised, or what is wrong with it.
+// cutPattern returns the segments of a pattern's path, or what is wrong with it. A pattern is written as a path is
+// after decoding and normalising.
 func cutPattern(path string) (segments []string, problem string) {
 	if !text.HasPrefix(path, "/") {
 		return nil, "has no path that begins with '/'"
 	}
 	for i := range len(path) {
 		if text.IndexByte(" \"#%;<>?\\^`{|}", path[i]) >= 0 {
-			return nil, "holds " + quoteValue(path[i:i+1]) + " (want a decoded path; '*' stands for any run of characters in a segment)"
+			return nil, "holds " + quoteValue(path[i:i+1]) +
+				" (want a decoded path; '*' stands for any run of characters in a segment)"
 		}
 	}
 	for rest, more := path[1:], true; more; {

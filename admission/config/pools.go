@@ -5,7 +5,7 @@ import (
 	"github.com/headgate/headgate/admission/internal/text"
 )
 
-// The fields of a pool, of its breaker and of its headroom.
+// The fields of a pool, of its breaker and of its headroom, in the order of their rules.
 const (
 	poolName = iota
 	poolLimit
@@ -44,28 +44,30 @@ const (
 var (
 	dimensionNames = []string{"tenant", "model", "route", "class"} // in the order of the constants
 
-	// reservedPools are the counters beside the pools' own stats.
+	// reservedPools are names that stats beside the pools' have.
 	reservedPools = []string{"ungoverned", "ambiguous_identity", "bad_deadline", "config_rejected"}
 )
 
 var poolRule = rule{form: formObject, then: (*Config).parsePool, fields: []rule{
-	poolName:      {name: "name", form: formName, need: true, more: "_-", then: (*Config).checkPool},
-	poolLimit:     {name: "limit", form: formInteger, need: true, most: admission.MaxLimit},
-	poolQueue:     {name: "queue", form: formInteger, most: admission.MaxLimit},
-	poolMaxWait:   {name: "max_wait", form: formDuration, most: longest, absent: int64(5 * admission.Second)},
-	poolPer:       {name: "per", form: formChoice, words: []string{"invocation", "attempt"}},
-	poolKey:       {name: "key", form: formArray, most: int64(dimensionCount), each: &rule{form: formChoice, once: true, words: dimensionNames}},
-	poolKeys:      {name: "keys", form: formMap, each: &rule{form: formObject, fields: keyRules}, then: (*Config).checkPool},
-	poolFairBy:    {name: "fair_by", form: formChoice, words: []string{"tenant"}, then: (*Config).checkPool},
-	poolWeights:   {name: "weights", form: formMap, each: &rule{form: formInteger, least: 1, most: maxWeight}, then: (*Config).checkPool},
+	poolName:    {name: "name", form: formName, required: true, more: "_-", then: (*Config).checkPool},
+	poolLimit:   {name: "limit", form: formInteger, required: true, most: admission.MaxLimit},
+	poolQueue:   {name: "queue", form: formInteger, most: admission.MaxLimit},
+	poolMaxWait: {name: "max_wait", form: formDuration, most: longest, absent: int64(5 * admission.Second)},
+	poolPer:     {name: "per", form: formChoice, words: []string{"invocation", "attempt"}},
+	poolKey: {name: "key", form: formArray, most: int64(dimensionCount),
+		each: &rule{form: formChoice, unique: true, words: dimensionNames}},
+	poolKeys:   {name: "keys", form: formMap, each: &rule{form: formObject, fields: keyRules}, then: (*Config).checkPool},
+	poolFairBy: {name: "fair_by", form: formChoice, words: []string{"tenant"}, then: (*Config).checkPool},
+	poolWeights: {name: "weights", form: formMap, each: &rule{form: formInteger, least: 1, most: maxWeight},
+		then: (*Config).checkPool},
 	poolMatch:     {name: "match", form: formObject, fields: matchRules},
-	poolMinActive: {name: "min_active", form: formInteger, limited: 1},
+	poolMinActive: {name: "min_active", form: formInteger, limitedBy: limitedByPool},
 	poolHold:      {name: "hold", form: formObject, fields: holdRules},
 	poolBreaker:   {name: "breaker", form: formObject, fields: breakerRules},
 	poolHeadroom:  {name: "headroom", form: formObject, fields: headroomRules},
 }}
 
-var keyRules = []rule{{name: "limit", form: formInteger, need: true, most: admission.MaxLimit}}
+var keyRules = []rule{{name: "limit", form: formInteger, required: true, most: admission.MaxLimit}}
 
 var matchRules = []rule{ // in the order of the dimensions
 	{name: "tenant", form: formArray, least: 1, most: maxValues, each: &textRule},
@@ -80,37 +82,43 @@ var holdRules = []rule{
 	{name: "failure", form: formDuration, most: longestHold},
 }
 
-// Where only the smaller of a pair is given, the default of the larger one gives way.
+// max_open and max_penalty are never below open and penalty. Where only the smaller one is given, that may raise the
+// default of the larger one.
 var breakerRules = []rule{
-	breakerFieldFailures:   {name: "failures", form: formInteger, least: 1, most: maxFailures, absent: 5},
-	breakerFieldWindow:     {name: "window", form: formDuration, least: shortest, most: longest, absent: int64(30 * admission.Second)},
-	breakerFieldOpen:       {name: "open", form: formDuration, least: shortest, most: longest, absent: int64(10 * admission.Second)},
-	breakerFieldMaxOpen:    {name: "max_open", form: formDuration, above: breakerFieldOpen, least: shortest, most: longest, absent: int64(120 * admission.Second)},
-	breakerFieldPenalty:    {name: "penalty", form: formDuration, most: longestHold, absent: int64(2 * admission.Second)},
-	breakerFieldMaxPenalty: {name: "max_penalty", form: formDuration, above: breakerFieldPenalty, most: longestHold, absent: int64(60 * admission.Second)},
+	breakerFieldFailures: {name: "failures", form: formInteger, least: 1, most: maxFailures, absent: 5},
+	breakerFieldWindow: {name: "window", form: formDuration, least: shortest, most: longest,
+		absent: int64(30 * admission.Second)},
+	breakerFieldOpen: {name: "open", form: formDuration, least: shortest, most: longest,
+		absent: int64(10 * admission.Second)},
+	breakerFieldMaxOpen: {name: "max_open", form: formDuration, least: shortest, most: longest,
+		absent: int64(120 * admission.Second), notBelow: breakerFieldOpen},
+	breakerFieldPenalty: {name: "penalty", form: formDuration, most: longestHold, absent: int64(2 * admission.Second)},
+	breakerFieldMaxPenalty: {name: "max_penalty", form: formDuration, most: longestHold,
+		absent: int64(60 * admission.Second), notBelow: breakerFieldPenalty},
 }
 
-// A pool that is closed has no headroom to keep.
+// min is at most the pool's limit, and so 0 in a pool that is closed.
 var headroomRules = []rule{
-	headroomMode:   {name: "mode", form: formChoice, words: []string{"step", "aimd"}},
-	headroomWindow: {name: "window", form: formDuration, least: shortest, most: longest, absent: int64(30 * admission.Second)},
-	headroomMin:    {name: "min", form: formInteger, limited: 2, least: 1, absent: 1},
+	headroomMode: {name: "mode", form: formChoice, words: []string{"step", "aimd"}},
+	headroomWindow: {name: "window", form: formDuration, least: shortest, most: longest,
+		absent: int64(30 * admission.Second)},
+	headroomMin: {name: "min", form: formInteger, limitedBy: limitedByOuter, least: 1, absent: 1},
 }
 
-// maxFairQueue is how many may wait in a pool that is fair by tenant: each may be another tenant's, and a worker numbers
-// those in 16 bits.
+// maxFairQueue bounds the queue of a pool that is fair by tenant. Each request there may be another tenant's, and a
+// worker numbers tenants in 16 bits.
 const maxFairQueue = 65535
 
-// checkPool looks further at a field of a pool.
+// checkPool checks what the rule of a pool's field can't say.
 func (*Config) checkPool(n *node) *Error {
-	pool, problem := n.up, ""
+	pool, problem := n.parent, ""
 	switch n.name {
 	case "name":
 		if indexWord(reservedPools, n.text) >= 0 {
-			return n.refuse("is the name of a counter of Headgate's own")
+			return n.refuseValue("is the name of a counter of Headgate's own")
 		}
 	case "keys":
-		count, most := n.count(), int(pool.up.up.fields[rootMaxKeys].number)
+		count, most := n.count(), int(pool.parent.parent.fields[rootMaxKeys].number)
 		if pool.fields[poolKey].node.count() != 1 {
 			problem = "needs a key of one dimension, which says what the keys are"
 		} else if count > most {
@@ -128,25 +136,26 @@ func (*Config) checkPool(n *node) *Error {
 	if problem == "" {
 		return nil
 	}
-	return n.fail(problem)
+	return n.refuse(problem)
 }
 
-// parsePool stores a pool that is fine but for its name, which may be another one's.
+// parsePool stores a pool. It refuses one whose name, as part of a stat's, is also another pool's.
 func (c *Config) parsePool(n *node) *Error {
 	f := n.fields[:poolFields]
 	name := f[poolName].node
 	for i := range c.Pools {
 		if sameStat(c.Pools[i].Name, name.text) {
-			return name.refuse("is the name of another pool")
+			return name.refuseValue("is the name of another pool")
 		}
 	}
 	p := Pool{
-		Name: name.text, Limit: int(f[poolLimit].number), Queue: int(f[poolQueue].number), MaxWait: admission.Duration(f[poolMaxWait].number),
-		Per: Per(f[poolPer].number), Keys: f[poolKeys].node.numbers(), FairBy: f[poolFairBy].node != nil,
-		Weights: f[poolWeights].node.numbers(), Shaping: admission.Shaping{MinActive: int(f[poolMinActive].number)},
+		Name: name.text, Limit: int(f[poolLimit].number), Queue: int(f[poolQueue].number),
+		MaxWait: admission.Duration(f[poolMaxWait].number), Per: Per(f[poolPer].number), Keys: f[poolKeys].node.numbers(),
+		FairBy: f[poolFairBy].node != nil, Weights: f[poolWeights].node.numbers(),
+		Shaping: admission.Shaping{MinActive: int(f[poolMinActive].number)},
 	}
 	if key := f[poolKey].node; key != nil {
-		for e := key.kids; e != nil; e = e.next {
+		for e := key.first; e != nil; e = e.next {
 			p.Key = append(p.Key, Dimension(e.number))
 		}
 	}
@@ -159,25 +168,29 @@ func (c *Config) parsePool(n *node) *Error {
 	}
 	if hold := f[poolHold].node; hold != nil {
 		f := hold.fields[:3]
-		p.Hold = admission.Hold{Success: admission.Duration(f[0].number), Cancel: admission.Duration(f[1].number), Failure: admission.Duration(f[2].number)}
+		p.Hold = admission.Hold{Success: admission.Duration(f[0].number), Cancel: admission.Duration(f[1].number),
+			Failure: admission.Duration(f[2].number)}
 	}
 	if breaker := f[poolBreaker].node; breaker != nil {
 		f := breaker.fields[:breakerFields]
 		p.Breaker = &admission.Breaker{
 			Failures: int(f[breakerFieldFailures].number), Window: admission.Duration(f[breakerFieldWindow].number),
 			Open: admission.Duration(f[breakerFieldOpen].number), MaxOpen: admission.Duration(f[breakerFieldMaxOpen].number),
-			Penalty: admission.Duration(f[breakerFieldPenalty].number), MaxPenalty: admission.Duration(f[breakerFieldMaxPenalty].number),
+			Penalty:    admission.Duration(f[breakerFieldPenalty].number),
+			MaxPenalty: admission.Duration(f[breakerFieldMaxPenalty].number),
 		}
 	}
 	if headroom := f[poolHeadroom].node; headroom != nil {
 		f := headroom.fields[:headroomFields]
-		p.Headroom = &admission.Headroom{AIMD: f[headroomMode].number == 1, Window: admission.Duration(f[headroomWindow].number), Min: int(f[headroomMin].number)}
+		p.Headroom = &admission.Headroom{AIMD: f[headroomMode].number == 1,
+			Window: admission.Duration(f[headroomWindow].number), Min: int(f[headroomMin].number)}
 	}
 	c.Pools = append(c.Pools, p)
 	return nil
 }
 
-// numbers is what keys or weights give each name: a number, or an object whose one field is the number.
+// numbers returns the number of each name in keys or weights. A value is a number, or an object with the number as its
+// one field.
 //
 //go:noinline
 func (n *node) numbers() map[string]int {
@@ -185,7 +198,7 @@ func (n *node) numbers() map[string]int {
 		return nil
 	}
 	numbers := map[string]int{}
-	for e := n.kids; e != nil; e = e.next {
+	for e := n.first; e != nil; e = e.next {
 		number := e.number
 		if e.kind == jsonObject {
 			number = e.fields[0].number
@@ -195,7 +208,8 @@ func (n *node) numbers() map[string]int {
 	return numbers
 }
 
-// sameStat reports whether two pools' stats would have one name: Prometheus has no dash in names, and gets an underscore.
+// sameStat reports whether the stats of two pools would have the same names in Prometheus, where a dash becomes an
+// underscore.
 func sameStat(a, b string) bool {
 	if len(a) != len(b) {
 		return false

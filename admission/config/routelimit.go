@@ -1,14 +1,12 @@
 package config
 
-import (
-	"github.com/headgate/headgate/admission/internal/text"
-)
+import "github.com/headgate/headgate/admission/internal/text"
 
-// routePool is the name of the pool that routes with a limit get when no pool is keyed by route.
+// routePool is the name of the pool that is made for routes with a limit when no pool has the route as its key.
 const routePool = "route"
 
-// limitRoutes makes a pool key of each route that has a limit: in every pool whose key is the route, or, if there is none,
-// in one that is made for them. It comes first, and nobody waits in it.
+// limitRoutes gives each route that has a limit a key with that limit in every pool whose key is the route. If there is
+// no such pool, it puts one before the others. Nobody waits in that one.
 func (c *Config) limitRoutes() *Error {
 	limits := map[string]int{}
 	var names []string
@@ -22,14 +20,14 @@ func (c *Config) limitRoutes() *Error {
 	if names == nil {
 		return nil
 	}
-	found, taken := false, false
+	keyed, nameTaken := false, false
 	for i := range c.Pools {
 		p := &c.Pools[i]
-		taken = taken || sameStat(p.Name, routePool)
+		nameTaken = nameTaken || sameStat(p.Name, routePool)
 		if len(p.Key) != 1 || p.Key[0] != DimensionRoute {
 			continue
 		}
-		found = true
+		keyed = true
 		if p.Keys == nil {
 			p.Keys = map[string]int{}
 		}
@@ -41,10 +39,10 @@ func (c *Config) limitRoutes() *Error {
 			p.Keys[name] = limits[name]
 		}
 	}
-	if found {
+	if keyed {
 		return nil
 	}
-	if taken {
+	if nameTaken {
 		return refusal("routes", "have limits, which makes a pool "+quoteValue(routePool)+", but another pool has that name")
 	}
 	p := Pool{Name: routePool, Key: []Dimension{DimensionRoute}, Keys: limits, Match: []Match{{DimensionRoute, names}}}

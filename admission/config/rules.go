@@ -1,20 +1,18 @@
 package config
 
 import (
-	"unicode/utf8"
-
 	"github.com/headgate/headgate/admission"
 	"github.com/headgate/headgate/admission/internal/text"
 )
 
-// A Error says why a configuration is refused. What it quotes of the configuration is escaped and cut, so that its
+// An Error says why a configuration is refused. It escapes and cuts what it quotes of the configuration, so that its
 // text is one line that is safe to log.
 type Error struct {
 	Field   string // the field's path, e.g. `pools[1].max_wait`; for what is not JSON the line and column
 	Problem string // what was wrong with which value, and what is allowed
 }
 
-// Error is the field and the problem, e.g. `pools[1].max_wait: "5" is not a duration (want e.g. "5s", "250ms")`.
+// Error returns the field and the problem, e.g. `pools[1].max_wait: "5" is not a duration (want e.g. "5s", "250ms")`.
 func (e *Error) Error() string {
 	field := e.Field + ": "
 	if e.Field == "" {
@@ -23,7 +21,7 @@ func (e *Error) Error() string {
 	return field + e.Problem
 }
 
-// refusal is a Error, made out of line as all of what is called from many places (see text.go).
+// refusal returns an Error. It is not inlined, as everything that is called from many places (see package text).
 //
 //go:noinline
 func refusal(field, problem string) *Error { return &Error{field, problem} }
@@ -32,9 +30,9 @@ func refusal(field, problem string) *Error { return &Error{field, problem} }
 type form uint8
 
 const (
-	formAny      form = iota // the rule's then looks at it
+	formAny      form = iota // anything: only the rule's then checks it
 	formText                 // a string of 1 to maxTextBytes bytes without control characters
-	formName                 // 1 to maxNameBytes letters, digits and the bytes of the rule's more: fit to be part of a stat's name
+	formName                 // 1 to maxNameBytes letters, digits and bytes of the rule's more: fit for the name of a stat
 	formHeader               // the name of a header
 	formInteger              // a whole decimal number from least to most
 	formDuration             // a duration of at least 1 ms from least to most, or 0 where least is 0
@@ -42,11 +40,11 @@ const (
 	formChoice               // one of the rule's words
 	formArray                // least to most elements, each by the rule's each
 	formObject               // an object with the rule's fields
-	formMap                  // an object whose names are free: each a text, with a value by the rule's each
+	formMap                  // an object with any texts as names, each with a value by the rule's each
 )
 
-// forms has what each form is written as, and what is wrong with a value that is not. A problem that ends in a space goes
-// on with what the rule wants.
+// forms has the kind of JSON value that each form is written as, and the problem of a value that is none. A problem
+// that ends in a space is completed by what the rule wants.
 var forms = [...]struct {
 	kind    jsonKind
 	problem string
@@ -67,50 +65,58 @@ const (
 	outOfRange = "is out of range (want "
 	negative   = "is negative (want "
 
-	tokenBytes = "!#$%&'*+-.^_`|~" // of an HTTP token, beside letters and digits
+	tokenBytes = "!#$%&'*+-.^_`|~" // what an HTTP token may have beside letters and digits
 )
 
-// A rule says what a value must be, and as a field what it is called and whether it is there. The tables of rules are
-// data, which costs the wasm module far less than code that does the same.
+// A rule says what a value must be. The rule of a field also says the field's name, and when the field may be there.
 type rule struct {
-	name string
-	form form
-	need bool   // it may not be absent
-	once bool   // no element before it may be the same text
-	when string // the field is known only beside this one, or in an array of this name
+	name     string
+	form     form
+	required bool   // the field may not be absent
+	unique   bool   // no element before it may be the same text
+	onlyWith string // the field is allowed only beside the field of this name, or in an array of this name
 
-	least, most int64 // of a number, of an array's elements
-	absent      int64 // the number when the field is absent; what the bounds leave of it
-	above       uint8 // another number of the object, by its index, which is the least if it is larger; 0: none
-	limited     uint8 // the most is the limit of a pool: 1: of this object, 2: of the one around it
+	least, most int64     // of a number, or of how many elements an array has
+	absent      int64     // the number when the field is absent; least and most bound it
+	notBelow    uint8     // the index of the object's field whose number is the least if it is larger; 0: none
+	limitedBy   limitedBy // the pool whose limit is the most
 
-	words  []string // of a choice, in the order of its constants
-	more   string   // of a name
-	each   *rule
-	fields []rule
-	then   func(c *Config, n *node) *Error // looks further at a value that is fine so far, and may store it in c
+	words  []string                        // of a choice, in the order of its constants
+	more   string                          // of a name
+	each   *rule                           // of an array's or map's elements
+	fields []rule                          // of an object
+	then   func(c *Config, n *node) *Error // checks what the rest of the rule can't say, and may store the value in c
 }
 
-// A field is what check found for a field of an object's rules.
+// A limitedBy says which pool's limit bounds a number.
+type limitedBy uint8
+
+const (
+	limitedByNone  limitedBy = iota
+	limitedByPool            // the number is a field of the pool
+	limitedByOuter           // the number is a field of an object in the pool
+)
+
+// A field is what check has read for a field that the rules of an object name.
 type field struct {
-	number int64 // the number, or what holds without the field; of a duration nanoseconds, of a boolean 1 for true, of a choice the index
+	number int64 // nanoseconds of a duration, 1 for true, the index of a choice; when absent the rule's number for that
 	node   *node // nil: absent
 }
 
-// check holds n against a rule with those bounds. It returns the first problem.
+// check reads n by a rule, with these bounds in place of the rule's own. It returns the first problem.
 func (c *Config) check(n *node, r *rule, least, most int64) *Error {
 	f := &forms[r.form]
 	problem := f.problem
 	if r.form == formAny {
 		problem = ""
 	} else if n.kind == f.kind {
-		problem = n.judge(r, least, most)
+		problem = n.readText(r, least, most)
 	}
 	if problem != "" {
 		if problem[len(problem)-1] == ' ' {
 			problem += r.wants(least, most) + ")"
 		}
-		return n.refuse(problem)
+		return n.refuseValue(problem)
 	}
 	var err *Error
 	switch r.form {
@@ -125,8 +131,9 @@ func (c *Config) check(n *node, r *rule, least, most int64) *Error {
 	return r.then(c, n)
 }
 
-// judge says what is wrong with the text of n, which is written as the rule's form is; it sets the number.
-func (n *node) judge(r *rule, least, most int64) (problem string) {
+// readText reads the text of n, a value of the right kind for the rule, into its number. It returns what is wrong with
+// it.
+func (n *node) readText(r *rule, least, most int64) (problem string) {
 	fine := true
 	switch r.form {
 	case formText:
@@ -140,7 +147,7 @@ func (n *node) judge(r *rule, least, most int64) (problem string) {
 	case formInteger:
 		digits, minus := text.CutPrefix(n.text, "-")
 		number, small := text.ParseDigits(digits, 1<<40)
-		if n.number = int64(number); minus {
+		if n.number = number; minus {
 			n.number = -n.number
 		}
 		if _, rest := text.CutDigits(digits); rest != "" {
@@ -170,8 +177,8 @@ func (n *node) judge(r *rule, least, most int64) (problem string) {
 	if !fine {
 		problem = forms[r.form].problem
 	}
-	if r.once && problem == "" {
-		for e := n.up.kids; e != n; e = e.next {
+	if r.unique && problem == "" {
+		for e := n.parent.first; e != n; e = e.next {
 			if text.EqualFold(e.text, n.text) {
 				problem = "is there twice"
 			}
@@ -180,6 +187,7 @@ func (n *node) judge(r *rule, least, most int64) (problem string) {
 	return problem
 }
 
+// textProblem returns why s is no text of a configuration, or "".
 func textProblem(s string) string {
 	switch {
 	case s == "":
@@ -195,7 +203,7 @@ func textProblem(s string) string {
 	return ""
 }
 
-// indexWord is where s is in words, or -1.
+// indexWord returns the index of s in words, or -1.
 func indexWord(words []string, s string) int {
 	for i := range words {
 		if words[i] == s {
@@ -205,7 +213,7 @@ func indexWord(words []string, s string) int {
 	return -1
 }
 
-// wants is what a rule with those bounds wants, in words.
+// wants describes the values that a rule with these bounds accepts.
 func (r *rule) wants(least, most int64) string {
 	switch r.form {
 	case formName:
@@ -213,7 +221,7 @@ func (r *rule) wants(least, most int64) string {
 	case formChoice:
 		list := ""
 		for i := range r.words {
-			list = listed(list, quoteValue(r.words[i]))
+			list = withWord(list, quoteValue(r.words[i]))
 		}
 		return list
 	}
@@ -222,15 +230,13 @@ func (r *rule) wants(least, most int64) string {
 	}
 	from := "0s, or 1ms"
 	if least > 0 {
-		from = admission.Duration(admission.Duration(least)).String()
+		from = admission.Duration(least).String()
 	}
-	return from + " to " + admission.Duration(admission.Duration(most)).String()
+	return from + " to " + admission.Duration(most).String()
 }
 
-// listed is list with one word more.
-//
-//go:noinline
-func listed(list, word string) string {
+// withWord returns a list with one word more, for an error.
+func withWord(list, word string) string {
 	if list == "" {
 		return word
 	}
@@ -241,16 +247,16 @@ func listed(list, word string) string {
 func (c *Config) checkEach(n *node, r *rule, least, most int64) *Error {
 	if r.form == formMap {
 		n.kind = jsonMap
-		for e := n.kids; e != nil; e = e.next {
-			name := node{kind: jsonString, up: n, name: e.name, text: e.name}
+		for e := n.first; e != nil; e = e.next {
+			name := node{kind: jsonString, parent: n, name: e.name, text: e.name}
 			if problem := textProblem(e.name); problem != "" {
-				return name.refuse(problem)
+				return name.refuseValue(problem)
 			}
 		}
 	} else if count := int64(n.count()); count < least || count > most {
-		return n.fail(text.Around("has ", int(count), " elements (want "+r.wants(least, most)+")"))
+		return n.refuse(text.Around("has ", int(count), " elements (want "+r.wants(least, most)+")"))
 	}
-	for e := n.kids; e != nil && r.each != nil; e = e.next {
+	for e := n.first; e != nil && r.each != nil; e = e.next {
 		if err := c.check(e, r.each, r.each.least, r.each.most); err != nil {
 			return err
 		}
@@ -258,24 +264,24 @@ func (c *Config) checkEach(n *node, r *rule, least, most int64) *Error {
 	return nil
 }
 
-// checkFields checks the fields of n in the order of the rules, then refuses what no rule knows, then the absence of what
-// is needed.
+// checkFields checks the fields of n in the order of the rules. Then it refuses members that no rule names, and the
+// absence of a required field.
 func (c *Config) checkFields(n *node, rules []rule) *Error {
 	n.fields = make([]field, len(rules))
 	missing := ""
 	for i := range rules {
 		r, f := &rules[i], &n.fields[i]
-		if !n.knows(r) {
+		if !n.allows(r) {
 			continue
 		}
 		least, most := r.least, r.most
-		if r.above > 0 {
-			least = max(least, n.fields[r.above].number)
+		if r.notBelow > 0 {
+			least = max(least, n.fields[r.notBelow].number)
 		}
-		if r.limited > 0 {
+		if r.limitedBy != limitedByNone {
 			pool := n
-			if r.limited > 1 {
-				pool = n.up
+			if r.limitedBy == limitedByOuter {
+				pool = n.parent
 			}
 			most = pool.fields[poolLimit].number
 			least = min(least, most)
@@ -283,7 +289,7 @@ func (c *Config) checkFields(n *node, rules []rule) *Error {
 		f.node = n.member(r.name)
 		if f.node == nil {
 			f.number = min(max(r.absent, least), most)
-			if r.need && missing == "" {
+			if r.required && missing == "" {
 				missing = r.name
 			}
 			continue
@@ -294,76 +300,70 @@ func (c *Config) checkFields(n *node, rules []rule) *Error {
 		}
 		f.number = f.node.number
 	}
-	for m := n.kids; m != nil; m = m.next {
+	for m := n.first; m != nil; m = m.next {
 		if !m.known {
 			list := ""
 			for i := range rules {
-				if n.knows(&rules[i]) {
-					list = listed(list, rules[i].name)
+				if n.allows(&rules[i]) {
+					list = withWord(list, rules[i].name)
 				}
 			}
-			return m.fail("is not a field here (want " + list + ")")
+			return m.refuse("is not a field here (want " + list + ")")
 		}
 	}
 	if missing != "" {
-		return (&node{up: n, name: missing}).fail("is missing")
+		return (&node{parent: n, name: missing}).refuse("is missing")
 	}
 	return nil
 }
 
-// knows reports whether a rule with a condition holds in n.
-//
-//go:noinline
-func (n *node) knows(r *rule) bool {
-	if r.when == "" || r.when == n.up.name {
+// allows reports whether n may have the rule's field.
+func (n *node) allows(r *rule) bool {
+	if r.onlyWith == "" || r.onlyWith == n.parent.name {
 		return true
 	}
-	beside := n.member(r.when)
-	return beside != nil && beside.known
+	other := n.member(r.onlyWith)
+	return other != nil && other.known
 }
 
-// member is the member of that name, or nil.
+// member returns the member of that name, or nil.
 //
 //go:noinline
 func (n *node) member(name string) *node {
-	m := n.kids
+	m := n.first
 	for m != nil && m.name != name {
 		m = m.next
 	}
 	return m
 }
 
-// count is how many elements or members n has; none if there is no n.
+// count returns how many elements or members n has. A nil n has none.
 func (n *node) count() (count int) {
 	if n == nil {
 		return 0
 	}
-	for e := n.kids; e != nil; e = e.next {
+	for e := n.first; e != nil; e = e.next {
 		count++
 	}
 	return count
 }
 
-// texts is the elements of an array of strings; none if there is no n.
-//
-//go:noinline
+// texts returns the elements of an array of strings. A nil n has none.
 func (n *node) texts() (texts []string) {
 	if n == nil {
 		return nil
 	}
-	for e := n.kids; e != nil; e = e.next {
+	for e := n.first; e != nil; e = e.next {
 		texts = text.PutText(texts, e.text)
 	}
 	return texts
 }
 
-//go:noinline
-func (n *node) fail(problem string) *Error { return refusal(n.path(), problem) }
+// refuse returns an Error that names the field, and not its value.
+func (n *node) refuse(problem string) *Error { return refusal(n.path(), problem) }
 
-// refuse says that the value is not what is wanted.
-//
-//go:noinline
-func (n *node) refuse(problem string) *Error {
+// refuseValue returns an Error that names the field and its value.
+func (n *node) refuseValue(problem string) *Error {
 	var value string
 	switch n.kind {
 	case jsonString:
@@ -375,80 +375,29 @@ func (n *node) refuse(problem string) *Error {
 	default:
 		value = cutText(n.text)
 	}
-	return n.fail(value + " " + problem)
+	return n.refuse(value + " " + problem)
 }
 
-// path is where n is in the configuration.
+// path returns where n is in the configuration, e.g. `pools[1].keys["acme"]`.
 func (n *node) path() string {
-	if n.up == nil {
+	if n.parent == nil {
 		return ""
 	}
-	at := n.up.path()
-	var place string
+	at := n.parent.path()
+	var index string
 	switch {
-	case n.up.kind == jsonArray:
+	case n.parent.kind == jsonArray:
 		i := 0
-		for e := n.up.kids; e != n; e = e.next {
+		for e := n.parent.first; e != n; e = e.next {
 			i++
 		}
 		return text.Around(at+"[", i, "]")
-	case n.up.kind == jsonMap || !text.IsName(n.name, maxShown, "_-"):
-		place = quoteValue(n.name)
+	case n.parent.kind == jsonMap || !text.IsName(n.name, maxShown, "_-"):
+		index = quoteValue(n.name)
 	case at == "":
 		return n.name
 	default:
 		return at + "." + n.name
 	}
-	return at + "[" + place + "]"
-}
-
-// maxShown is how many bytes of a value an error shows.
-const maxShown = 40
-
-// quoteValue is s in quotes, cut, with everything escaped that could forge a line or hide in one.
-// strconv.Quote would link its tables of printable characters, and unicode's, into the wasm module.
-func quoteValue(s string) string {
-	quoted := text.Put(nil, `"`)
-	for s = cutText(s); s != ""; {
-		c, n := text.FirstRune(s)
-		char := s[:n]
-		s = s[n:]
-		switch {
-		case c == '"' || c == '\\':
-			quoted = text.Put(quoted, `\`)
-		case c == '\n':
-			char = `\n`
-		case c < ' ' || hidden(c) || c == utf8.RuneError && n == 1:
-			char = hexEscaped(char)
-		}
-		quoted = text.Put(quoted, char)
-	}
-	return string(text.Put(quoted, `"`))
-}
-
-func hexEscaped(s string) string {
-	const digits = "0123456789abcdef"
-	var b []byte
-	for i := range len(s) {
-		b = append(b, '\\', 'x', digits[s[i]>>4], digits[s[i]&15])
-	}
-	return string(b)
-}
-
-// hidden reports whether a character is invisible or turns the direction of what follows.
-func hidden(r rune) bool {
-	return 0x7F <= r && r < 0xA0 || r == 0xAD || 0x200B <= r && r <= 0x200F || 0x2028 <= r && r <= 0x202E ||
-		0x2060 <= r && r <= 0x206F || r == 0xFEFF || 0xFFF9 <= r && r <= 0xFFFB || r >= 0xE0000
-}
-
-// cutText is s, or the beginning of it and an ellipsis.
-func cutText(s string) string {
-	if len(s) <= maxShown {
-		return s
-	}
-	n := maxShown
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n] + "..."
+	return at + "[" + index + "]"
 }

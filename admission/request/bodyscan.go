@@ -1,28 +1,31 @@
 package request
 
-import (
-	"github.com/headgate/headgate/admission/internal/text"
-)
+import "github.com/headgate/headgate/admission/internal/text"
 
-// A BodyScan finds one value in a request body as it comes, without building the document: the string value of one key
-// of the top-level JSON object, or the part of that name in a multipart form. It holds next to nothing of either.
+// A BodyScan looks for one value in a request body while the body comes: the string value of one key of a JSON object,
+// or the part of that name in a multipart form. It keeps the value and little more, and builds no document. In JSON it
+// looks at the keys of the outermost object only.
 //
-// A body that names two models, or that two readers could read differently, names none: or a client would be counted for
-// one model and served another. A search is over when the document is, when the window is used up, or when what comes
-// can't be such a document. What is behind the window is not known: a second key there goes unseen.
+// A body that names two values, or that two readers could understand differently, names none here. Otherwise a client
+// could be counted for one model and be served by another.
+//
+// The search is over when
+//   - the document has ended;
+//   - the window is used up: a second key behind it is not seen;
+//   - the body turns out to be no such document.
 type BodyScan struct {
 	key      string
 	left     int  // bytes of the window not yet used up
-	over     bool // nothing more is looked at
-	valid    bool // the key was found, once, with a usable value
-	seen     int  // how often it was found
+	over     bool // the search is over
+	valid    bool // the key was there once, with a usable value
+	seen     int  // how often the key was there
 	value    []byte
-	multi    bool
+	isForm   bool
 	form     formScan
 	document jsonScan
 }
 
-// maxScanned is how long a value may be to be usable.
+// maxScanned is the greatest length of a usable value in bytes.
 const maxScanned = 4096
 
 // Start begins the search for key in a body of the given content type, in its first window bytes.
@@ -31,14 +34,14 @@ func (b *BodyScan) Start(key, contentType string, window int) {
 	switch {
 	case hasPrefixFold(contentType, "multipart/"):
 		boundary, ok := formBoundary(contentType)
-		b.multi, b.over = true, !ok
-		b.form = formScan{delimiter: "--" + boundary, clean: true}
+		b.isForm, b.over = true, !ok
+		b.form = formScan{delimiter: "--" + boundary, lineStart: true}
 	case hasPrefixFold(contentType, "application/x-www-form-urlencoded"):
 		b.over = true // even if it looks like JSON
 	}
 }
 
-// Take looks at the next piece of the body; true when the search is over. The piece is not kept.
+// Take searches the next piece of the body, and returns true when the search is over. It doesn't keep the piece.
 func (b *BodyScan) Take(piece []byte) bool {
 	if b.over {
 		return true
@@ -47,16 +50,17 @@ func (b *BodyScan) Take(piece []byte) bool {
 		piece = piece[:b.left]
 	}
 	b.left -= len(piece)
-	if b.multi {
-		b.takeForm(piece)
+	if b.isForm {
+		b.scanForm(piece)
 	} else {
-		b.takeJSON(piece)
+		b.scanJSON(piece)
 	}
 	b.over = b.over || b.left == 0
 	return b.over
 }
 
-// Value is what was found so far; nil if nothing, or nothing usable. It is valid until the next Start.
+// Value returns the value that was found so far, or nil if there is none that is usable. It is valid until the next
+// Start.
 func (b *BodyScan) Value() []byte {
 	if !b.valid {
 		return nil
@@ -64,15 +68,15 @@ func (b *BodyScan) Value() []byte {
 	return b.value
 }
 
-// found notes an occurrence of the key, whose value is in b.value if it is usable.
-func (b *BodyScan) found(usable bool) {
+// noteKey counts an occurrence of the key. Its value is in b.value if it is usable.
+func (b *BodyScan) noteKey(usable bool) {
 	b.seen++
 	b.valid = usable && b.seen == 1 && len(b.value) > 0
 	b.over = b.over || b.seen > 1
 }
 
-// unclear ends the search in a body that could be read in several ways: it names nothing.
-func (b *BodyScan) unclear() { b.valid, b.over = false, true }
+// giveUp ends the search without a value, in a body that readers could understand differently.
+func (b *BodyScan) giveUp() { b.valid, b.over = false, true }
 
 func hasPrefixFold(s, prefix string) bool {
 	return len(s) >= len(prefix) && text.EqualFold(s[:len(prefix)], prefix)

@@ -7,36 +7,42 @@ import (
 	"github.com/headgate/headgate/admission/internal/text"
 )
 
-// MaxDeadline is what a larger deadline counts as: about 73 years, which can be added to any time without overflow.
+// MaxDeadline is the greatest deadline, about 73 years. It can be added to any time without overflow.
 const MaxDeadline admission.Duration = 1 << 61
 
-// A deadlineForm is a way to write a deadline.
-type deadlineForm uint8
+// A deadlineFormat is a way to write a deadline.
+type deadlineFormat uint8
 
 const (
-	deadlineMillis deadlineForm = iota // digits alone: milliseconds
-	deadlineGRPC                       // 1 to 8 digits and one of H M S m u n
-	deadlineGo                         // a Go duration: "10s", "1.5s", "250ms"
+	deadlineMillis deadlineFormat = iota // digits alone: milliseconds
+	deadlineGRPC                         // 1 to 8 digits and one of H M S m u n
+	deadlineGo                           // a Go duration: "10s", "1.5s", "250ms"
 )
 
-// grpcUnits is the units of the gRPC form.
+// grpcUnits are the units of the gRPC format.
 const grpcUnits = "HMSmun"
 
-var grpcUnitSizes = [len(grpcUnits)]admission.Duration{admission.Hour, admission.Minute, admission.Second, admission.Millisecond, admission.Microsecond, 1}
+var grpcUnitSizes = [len(grpcUnits)]admission.Duration{
+	admission.Hour, admission.Minute, admission.Second, admission.Millisecond, admission.Microsecond, 1,
+}
 
-// ParseDeadline reads the value of a deadline header: how long the client waits, from now. ok is false for what is
-// malformed or negative. 0 is fine, and means already expired. Spaces around the value do not count. A value beyond
-// MaxDeadline, however long, is MaxDeadline.
+// ParseDeadline reads the value of a deadline header: how long the client waits from now on. ok is false if the value
+// is malformed or negative. 0 is valid and means that the deadline is past. Spaces around the value are ignored. A
+// value above MaxDeadline becomes MaxDeadline.
 //
-// grpc-timeout, the one standard name, has gRPC's form only. Any other header holds milliseconds (digits alone; a
-// fraction is malformed), a Go duration ("10s", "250ms"), or gRPC's form; where the last two would both do the Go
-// duration wins: "5m" is 5 minutes there, and 5 milliseconds in grpc-timeout. header is in lower case.
+// grpc-timeout, the one standard header, is always in gRPC's format. Any other header holds one of
+//   - milliseconds: digits alone, without a fraction;
+//   - a Go duration: "10s", "250ms";
+//   - gRPC's format, where the value is no Go duration. So "5m" is 5 minutes here, and 5 milliseconds in grpc-timeout.
+//
+// header is in lower case.
 func ParseDeadline(header, value string) (d admission.Duration, ok bool) {
 	d, _, ok = parseDeadline(header, value)
 	return min(d, MaxDeadline), ok
 }
 
-func parseDeadline(header, value string) (d admission.Duration, form deadlineForm, ok bool) {
+// parseDeadline is ParseDeadline without the bound. It also returns the value's format.
+func parseDeadline(header, value string) (d admission.Duration, format deadlineFormat, ok bool) {
 	value = text.Trim(value, " \t")
 	if header == "grpc-timeout" {
 		d, ok = parseGRPCTimeout(value)
@@ -70,7 +76,7 @@ func parseGRPCTimeout(value string) (d admission.Duration, ok bool) {
 	return saturate(digits, grpcUnitSizes[i]), true
 }
 
-// saturate is digits * unit, or admission.MaxDuration where that is more.
+// saturate returns digits * unit, or admission.MaxDuration if that is less.
 func saturate(digits string, unit admission.Duration) admission.Duration {
 	n, ok := text.ParseDigits(digits, int64(admission.MaxDuration/unit))
 	if !ok {
@@ -79,29 +85,33 @@ func saturate(digits string, unit admission.Duration) admission.Duration {
 	return admission.Duration(n) * unit
 }
 
-// AppendDeadline appends what is left of a deadline to dst, in the form in which it came as original in that header:
-// milliseconds, a Go duration in milliseconds ("3700ms"), or gRPC's form in the finest unit that 8 digits hold, from
-// milliseconds up in grpc-timeout, and in any other header from microseconds up without milliseconds, whose "m" would
-// mean minutes there. What is left is rounded down, but never to 0: less than 1 ms is 1 ms. 0 or less is 0.
-// An original that is malformed counts as milliseconds (gRPC's form in grpc-timeout).
+// AppendDeadline appends the rest of a deadline to dst, as a value for the header in which original came. It has the
+// format of original:
+//   - milliseconds;
+//   - a Go duration in milliseconds, "3700ms";
+//   - gRPC's format, in the finest unit in which the number has at most 8 digits. grpc-timeout has no unit below
+//     milliseconds here. Any other header has microseconds and no milliseconds, since "m" means minutes there.
+//
+// The rest is rounded down, but not to 0: less than 1 ms becomes 1 ms. 0 or less becomes 0. A malformed original counts
+// as milliseconds, and in grpc-timeout as gRPC's format.
 func AppendDeadline(dst []byte, header, original string, remaining admission.Duration) []byte {
 	if remaining > 0 {
 		remaining = max(remaining, admission.Millisecond)
 	}
 	remaining = max(remaining, 0)
-	_, form, ok := parseDeadline(header, original)
+	_, format, ok := parseDeadline(header, original)
 	switch {
 	case header == "grpc-timeout":
 		return appendGRPCTimeout(dst, remaining, "mSMH")
-	case ok && form == deadlineGRPC:
+	case ok && format == deadlineGRPC:
 		return appendGRPCTimeout(dst, remaining, "uSMH")
-	case ok && form == deadlineGo:
+	case ok && format == deadlineGo:
 		return append(strconv.AppendInt(dst, int64(remaining/admission.Millisecond), 10), "ms"...)
 	}
 	return strconv.AppendInt(dst, int64(remaining/admission.Millisecond), 10)
 }
 
-// appendGRPCTimeout renders d in the first of units in which it has at most 8 digits.
+// appendGRPCTimeout appends d in the first of units in which it has at most 8 digits.
 func appendGRPCTimeout(dst []byte, d admission.Duration, units string) []byte {
 	const most = 99_999_999
 	for i := range len(units) {
@@ -110,5 +120,5 @@ func appendGRPCTimeout(dst []byte, d admission.Duration, units string) []byte {
 			return append(strconv.AppendInt(dst, int64(n), 10), units[i])
 		}
 	}
-	return dst // not reached: a admission.Duration in hours has at most 7 digits
+	return dst // not reached: a Duration in hours has at most 7 digits
 }

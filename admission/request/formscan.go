@@ -9,46 +9,52 @@ import (
 // A formScan is the state of reading a multipart form piece by piece, line by line. Model APIs use forms for audio and
 // images.
 //
-// Readers of forms differ in what they forgive. This one forgives nothing where that matters, in the lines of a boundary
-// and in the heads of the parts: what isn't plainly RFC 7578 there makes the whole form name nothing. So it is for line
-// ends other than CR LF, lines that go on from a boundary, folded headers, two dispositions or two names of one part,
-// backslashes, extended parameters and encoded content.
+// Readers of forms differ in what they accept. In the lines of a boundary and in the heads of the parts this one
+// accepts only what is plainly RFC 7578. Anything else there makes the whole form name nothing:
+//   - a line end other than CR LF;
+//   - a boundary with more text in its line;
+//   - a folded header;
+//   - two dispositions or two names of one part;
+//   - a backslash or an extended parameter;
+//   - encoded content.
 type formScan struct {
-	delimiter string
-	line      []byte // the current line so far, at most maxFormLine of it
-	cr        bool   // a CR may be the beginning of its end
-	clean     bool   // it begins behind CR LF, or is the first
-	at        formPlace
-	disposed  bool // the part has its disposition
-	here      bool // the part is the one searched for
+	delimiter      string
+	line           []byte // the current line so far, at most maxFormLine of it
+	cr             bool   // a CR has come, which may begin the line's end
+	lineStart      bool   // the line is the first, or stands behind CR LF: a boundary may stand in it
+	state          formState
+	hasDisposition bool // the part has its disposition
+	wanted         bool // the part has the name that is searched for
 }
 
-type formPlace uint8
+// A formState is where in a form the next line is.
+type formState uint8
 
 const (
-	formPreamble formPlace = iota // before the first part
+	formPreamble formState = iota // before the first part
 	formHead                      // in a part's headers
-	formContent                   // in its content
+	formContent                   // in a part's content
 )
 
 const (
-	// maxBoundary is RFC 2046's bound on a boundary's length.
+	// maxBoundary is the greatest length of a boundary in RFC 2046.
 	maxBoundary = 70
 
-	// maxFormLine is how much of a line is kept: more than a value may have.
+	// maxFormLine is how much of a line is kept: one byte more than a usable value has.
 	maxFormLine = maxScanned + 1
 )
 
-// formBoundary is the boundary of a multipart/form-data content type; ok is false for any other, or if it isn't plain
-// which one it is.
+// formBoundary returns the boundary of a multipart/form-data content type. ok is false for any other content type, or
+// if readers could differ about the boundary.
 func formBoundary(contentType string) (boundary string, ok bool) {
 	kind, parameters := cutField(contentType)
 	boundary, ok = parameter(parameters, "boundary")
-	return boundary, ok && text.EqualFold(text.Trim(kind, " \t"), "multipart/form-data") && boundary != "" && len(boundary) <= maxBoundary
+	ok = ok && text.EqualFold(text.Trim(kind, " \t"), "multipart/form-data")
+	return boundary, ok && boundary != "" && len(boundary) <= maxBoundary
 }
 
-// parameter is the value of a parameter behind a header's value: ; name=value or ; name="value"; empty if there is none.
-// ok is false if readers could differ about it.
+// parameter returns the value of a parameter behind a header's value: ; name=value or ; name="value". It is empty if
+// there is none. ok is false if readers could differ about it.
 func parameter(rest, name string) (value string, ok bool) {
 	if text.IndexByte(rest, '\\') >= 0 {
 		return "", false
@@ -64,7 +70,8 @@ func parameter(rest, name string) (value string, ok bool) {
 		plain, _, extended := text.Cut(key, "*")
 		same := text.EqualFold(plain, name)
 		empty := !whole && key == "" && rest == "" // behind a last semicolon
-		if same && (extended || found) || !whole && !empty || text.IndexByte(v, '"') >= 0 || key != "" && !text.IsName(key, len(key), "-*_.") {
+		if same && (extended || found) || !whole && !empty || text.IndexByte(v, '"') >= 0 ||
+			key != "" && !text.IsName(key, len(key), "-*_.") {
 			return "", false
 		}
 		if same {
@@ -74,7 +81,7 @@ func parameter(rest, name string) (value string, ok bool) {
 	return value, true
 }
 
-// cutField cuts at the next semicolon that is in no quotes.
+// cutField splits s around the first semicolon outside quotes.
 func cutField(s string) (field, rest string) {
 	quoted := false
 	for i := range len(s) {
@@ -88,7 +95,8 @@ func cutField(s string) (field, rest string) {
 	return s, ""
 }
 
-func (b *BodyScan) takeForm(piece []byte) {
+// scanForm searches the next piece of a form.
+func (b *BodyScan) scanForm(piece []byte) {
 	f := &b.form
 	for i := 0; i < len(piece) && !b.over; i++ {
 		c := piece[i]
@@ -104,58 +112,58 @@ func (b *BodyScan) takeForm(piece []byte) {
 			b.endLine("\n")
 		case len(f.line) < maxFormLine:
 			f.line = append(f.line, c)
-			b.lookForEnd()
+			b.endAtCloseDelimiter()
 		}
 	}
 }
 
-// lookForEnd sees the form's end as soon as it is there: no line end need follow it.
-func (b *BodyScan) lookForEnd() {
+// endAtCloseDelimiter ends the search when the line so far is the form's last boundary, which needs no line end.
+func (b *BodyScan) endAtCloseDelimiter() {
 	f := &b.form
 	n := len(f.delimiter)
 	if len(f.line) != n+2 || f.line[n] != '-' || f.line[n+1] != '-' || string(f.line[:n]) != f.delimiter {
 		return
 	}
-	if !f.clean {
-		b.unclear()
+	if !f.lineStart {
+		b.giveUp()
 		return
 	}
 	b.endPart()
 	b.over = true
 }
 
-// endLine handles the line that has come to the given end.
+// endLine handles a line when its end has come.
 func (b *BodyScan) endLine(end string) {
 	f := &b.form
 	n := len(f.delimiter)
 	strange := end != "\r\n" || len(f.line) == maxFormLine
 	switch {
 	case len(f.line) >= n && string(f.line[:n]) == f.delimiter:
-		if strange || !f.clean || text.Trim(string(f.line[n:]), " \t") != "" {
-			b.unclear()
+		if strange || !f.lineStart || text.Trim(string(f.line[n:]), " \t") != "" {
+			b.giveUp()
 			return
 		}
 		b.endPart()
-		f.at = formHead
-	case f.at == formHead:
+		f.state = formHead
+	case f.state == formHead:
 		if strange || len(f.line) > 0 && (f.line[0] == ' ' || f.line[0] == '\t') {
-			b.unclear()
+			b.giveUp()
 			return
 		}
-		b.header(string(f.line))
-	case f.here && len(b.value) <= maxScanned+len("\r\n"):
+		b.readHeader(string(f.line))
+	case f.wanted && len(b.value) <= maxScanned+len("\r\n"):
 		b.value = append(append(b.value, f.line...), end...)
 	}
-	f.line, f.cr, f.clean = f.line[:0], false, end == "\r\n"
+	f.line, f.cr, f.lineStart = f.line[:0], false, end == "\r\n"
 }
 
-// header handles a line of a part's head.
-func (b *BodyScan) header(line string) {
+// readHeader handles a line of a part's head.
+func (b *BodyScan) readHeader(line string) {
 	f := &b.form
 	if line == "" {
-		f.at = formContent
-		if f.here && b.seen > 0 {
-			b.unclear()
+		f.state = formContent
+		if f.wanted && b.seen > 0 {
+			b.giveUp()
 		}
 		return
 	}
@@ -163,27 +171,27 @@ func (b *BodyScan) header(line string) {
 	value = text.Trim(value, " \t")
 	switch {
 	case !whole || !text.IsName(name, len(name), "-_."):
-		b.unclear()
+		b.giveUp()
 	case text.EqualFold(name, "content-disposition"):
 		kind, parameters := cutField(value)
 		part, ok := parameter(parameters, "name")
-		if f.disposed || !ok || !text.EqualFold(text.Trim(kind, " \t"), "form-data") {
-			b.unclear()
+		if f.hasDisposition || !ok || !text.EqualFold(text.Trim(kind, " \t"), "form-data") {
+			b.giveUp()
 		}
-		f.disposed, f.here = true, part == b.key
+		f.hasDisposition, f.wanted = true, part == b.key
 	case text.EqualFold(name, "content-transfer-encoding"):
 		if !text.EqualFold(value, "7bit") && !text.EqualFold(value, "8bit") && !text.EqualFold(value, "binary") {
-			b.unclear()
+			b.giveUp()
 		}
 	}
 }
 
-// endPart ends the part before a boundary. The line end before the boundary belongs to that.
+// endPart ends the part before a boundary. The line end before the boundary belongs to the boundary.
 func (b *BodyScan) endPart() {
 	f := &b.form
-	if f.here && f.at == formContent {
+	if f.wanted && f.state == formContent {
 		b.value = b.value[:max(len(b.value)-len("\r\n"), 0)]
-		b.found(len(b.value) <= maxScanned && utf8.Valid(b.value))
+		b.noteKey(len(b.value) <= maxScanned && utf8.Valid(b.value))
 	}
-	f.disposed, f.here = false, false
+	f.hasDisposition, f.wanted = false, false
 }

@@ -6,99 +6,103 @@ import (
 	"github.com/headgate/headgate/admission/internal/text"
 )
 
-// A jsonScan is the state of reading one JSON object piece by piece. Only the top level is understood; what is nested is
-// passed over by counting brackets outside strings, so a document that is no JSON may be taken for one: its upstream will
-// refuse it.
+// A jsonScan is the state of reading one JSON object piece by piece. It reads the keys and values of that object only.
+// It passes over what is nested by counting brackets outside strings, and so may take a document for JSON that is none.
+// That does no harm: the upstream refuses it.
 type jsonScan struct {
-	at     jsonPlace
-	depth  int // of brackets open inside the value that is passed over
-	escape jsonEscape
-	digits int  // of a \u escape still to come
+	state  jsonState
+	depth  int // how many brackets are open inside the nested value
+	escape escapeState
+	digits int  // how many digits of a \u escape are still to come
 	unit   rune // the \u escape so far
-	high   rune // a high surrogate waiting for its low one; 0: none
-	match  int  // bytes of the current key that agree with the one searched for, but for case; -1: it is another key
-	folded bool // case differs
-	target bool // the value to come is the one searched for
-	text   bool // in a string of a nested value
-	bom    int  // bytes of a byte order mark passed
+	high   rune // a high surrogate that waits for its low one; 0: none
+	match  int  // how many bytes of the current key agree with the one searched for, but for case; -1: it is another key
+	folded bool // the case of such a byte differs
+	wanted bool // the value to come is the one searched for
+	quoted bool // in a string of a nested value
+	bom    int  // how many bytes of a byte order mark have come
 }
 
-type jsonPlace uint8
+// A jsonState is where in a document the next byte is.
+type jsonState uint8
 
 const (
-	jsonStart   jsonPlace = iota // before the object
-	jsonKeyAt                    // before a key or the object's end
-	jsonKey                      // in a key
-	jsonColon                    // before the colon
-	jsonValueAt                  // before a value
-	jsonText                     // in a string value of the top level
-	jsonPlain                    // in a number or word of the top level
-	jsonNested                   // in an object or array
-	jsonComma                    // behind a value
+	jsonBeforeObject jsonState = iota // before the object
+	jsonBeforeKey                     // before a key or the object's end
+	jsonInKey                         // in a key
+	jsonBeforeColon                   // before the colon
+	jsonBeforeValue                   // before a value
+	jsonInString                      // in a string value of the object
+	jsonInWord                        // in a number or word
+	jsonInNested                      // in a nested object or array
+	jsonBehindValue                   // behind a value
 )
 
-type jsonEscape uint8
+// An escapeState is where in an escape the next byte is.
+type escapeState uint8
 
 const (
-	escapeNone jsonEscape = iota
-	escapeBegun
-	escapeUnit
+	escapeNone  escapeState = iota
+	escapeBegun             // behind the backslash
+	escapeUnit              // in the digits of a \u
 )
 
 const byteOrderMark = "\xef\xbb\xbf"
 
-func (b *BodyScan) takeJSON(piece []byte) {
+// scanJSON searches the next piece of a JSON document.
+func (b *BodyScan) scanJSON(piece []byte) {
 	d := &b.document
 	for i := 0; i < len(piece) && !b.over; i++ {
 		c := piece[i]
-		switch d.at {
-		case jsonKey, jsonText:
-			b.inString(c)
-		case jsonNested:
-			i += d.skip(piece[i:]) - 1
+		switch d.state {
+		case jsonInKey, jsonInString:
+			b.scanString(c)
+		case jsonInNested:
+			i += d.skipNested(piece[i:]) - 1
 		default:
-			b.between(c)
+			b.scanOutside(c)
 		}
 	}
 }
 
-// between handles a byte of the top level that is in no string.
-func (b *BodyScan) between(c byte) {
+// scanOutside handles a byte that is in no string and in no nested value.
+func (b *BodyScan) scanOutside(c byte) {
 	d := &b.document
 	if c == ' ' || c == '\t' || c == '\n' || c == '\r' {
-		if d.at == jsonPlain {
-			d.at = jsonComma
+		if d.state == jsonInWord {
+			d.state = jsonBehindValue
 		}
 		return
 	}
-	switch d.at {
-	case jsonStart:
-		b.begin(c)
-	case jsonKeyAt:
-		d.at, d.match, d.folded = jsonKey, 0, false
+	switch d.state {
+	case jsonBeforeObject:
+		b.beginObject(c)
+	case jsonBeforeKey:
+		d.state, d.match, d.folded = jsonInKey, 0, false
 		b.over = c != '"' // the end of the object, or no JSON
-	case jsonColon:
-		d.at = jsonValueAt
+	case jsonBeforeColon:
+		d.state = jsonBeforeValue
 		b.over = c != ':'
-	case jsonValueAt:
+	case jsonBeforeValue:
 		b.beginValue(c)
-	case jsonPlain, jsonComma:
+	case jsonInWord, jsonBehindValue:
 		switch c {
 		case ',':
-			d.at = jsonKeyAt
+			d.state = jsonBeforeKey
 		case '}':
 			b.over = true
 		default:
-			b.over = d.at == jsonComma
+			b.over = d.state == jsonBehindValue
 		}
 	}
 }
 
-func (b *BodyScan) begin(c byte) {
+// beginObject handles a byte before the object.
+func (b *BodyScan) beginObject(c byte) {
 	d := &b.document
 	switch {
 	case c == '{' && d.bom%len(byteOrderMark) == 0:
-		d.at = jsonKeyAt
+		d.state = jsonBeforeKey
 	case d.bom < len(byteOrderMark) && c == byteOrderMark[d.bom]:
 		d.bom++
 	default:
@@ -106,100 +110,100 @@ func (b *BodyScan) begin(c byte) {
 	}
 }
 
+// beginValue handles the first byte of a value.
 func (b *BodyScan) beginValue(c byte) {
 	d := &b.document
 	switch {
 	case c == '"':
-		d.at = jsonText
-		if d.target {
+		d.state = jsonInString
+		if d.wanted {
 			b.value = b.value[:0]
 		}
 		return
 	case c == '{' || c == '[':
-		d.at, d.depth, d.text = jsonNested, 1, false
+		d.state, d.depth, d.quoted = jsonInNested, 1, false
 	default:
-		d.at = jsonPlain
+		d.state = jsonInWord
 	}
-	if d.target { // it is there, but no string
-		d.target = false
-		b.found(false)
+	if d.wanted { // the value is no string, so it is not usable
+		d.wanted = false
+		b.noteKey(false)
 	}
 }
 
-// inString handles a byte of a key or of a string value of the top level.
-func (b *BodyScan) inString(c byte) {
+// scanString handles a byte of a key or of a string value of the object.
+func (b *BodyScan) scanString(c byte) {
 	d := &b.document
 	switch {
 	case d.escape == escapeUnit:
-		b.unitDigit(c)
+		b.scanUnit(c)
 	case d.escape == escapeBegun:
-		b.escaped(c)
+		b.scanEscape(c)
 	case c == '\\':
 		d.escape = escapeBegun
 	case c == '"':
-		b.lone()
+		b.endSurrogate()
 		b.endString()
 	default:
-		b.lone()
-		b.char(c)
+		b.endSurrogate()
+		b.addByte(c)
 	}
 }
 
-// char is one byte of a decoded string.
-func (b *BodyScan) char(c byte) {
+// addByte handles a byte of a decoded string.
+func (b *BodyScan) addByte(c byte) {
 	d := &b.document
 	switch {
-	case d.at == jsonKey && d.match >= 0:
+	case d.state == jsonInKey && d.match >= 0:
 		if d.match < len(b.key) && text.Lower(b.key[d.match]) == text.Lower(c) {
 			d.folded = d.folded || b.key[d.match] != c
 			d.match++
 		} else {
 			d.match = -1
 		}
-	case d.at == jsonText && d.target && len(b.value) <= maxScanned:
+	case d.state == jsonInString && d.wanted && len(b.value) <= maxScanned:
 		b.value = append(b.value, c)
 	}
 }
 
+// endString handles the end of a key or of a string value.
 func (b *BodyScan) endString() {
 	d := &b.document
-	if d.at == jsonKey {
-		d.target = d.match == len(b.key)
-		d.at = jsonColon
-		if d.target && (d.folded || b.seen > 0) { // some readers take Model for model
-			d.target = false
-			b.found(false)
+	if d.state == jsonInKey {
+		d.wanted = d.match == len(b.key)
+		d.state = jsonBeforeColon
+		if d.wanted && (d.folded || b.seen > 0) { // some readers accept Model for model
+			d.wanted = false
+			b.noteKey(false)
 		}
 		return
 	}
-	d.at = jsonComma
-	if d.target {
-		d.target = false
-		b.found(len(b.value) <= maxScanned && utf8.Valid(b.value))
+	d.state = jsonBehindValue
+	if d.wanted {
+		d.wanted = false
+		b.noteKey(len(b.value) <= maxScanned && utf8.Valid(b.value))
 	}
 }
 
-func (b *BodyScan) escaped(c byte) {
+// scanEscape handles the byte behind a backslash.
+func (b *BodyScan) scanEscape(c byte) {
 	d := &b.document
 	d.escape = escapeNone
 	if c == 'u' {
 		d.escape, d.digits, d.unit = escapeUnit, 4, 0
 		return
 	}
-	b.lone()
-	for i := 0; i < len(shortEscapes); i += 2 {
-		if shortEscapes[i] == c {
-			b.char(shortEscapes[i+1])
-			return
-		}
+	b.endSurrogate()
+	i := text.IndexByte(text.JSONEscapes, c)
+	if i < 0 {
+		b.over = true
+		return
 	}
-	b.over = true
+	b.addByte(text.JSONEscaped[i&7])
 }
 
-// shortEscapes are pairs: what stands behind the backslash, and what it means.
-const shortEscapes = "\"\"\\\\//b\bf\fn\nr\rt\t"
-
-func (b *BodyScan) unitDigit(c byte) {
+// scanUnit handles a digit of a \u escape.
+func (b *BodyScan) scanUnit(c byte) {
 	d := &b.document
 	v := text.HexDigit(c)
 	if v < 0 {
@@ -213,48 +217,49 @@ func (b *BodyScan) unitDigit(c byte) {
 	d.escape = escapeNone
 	switch {
 	case d.high != 0 && 0xDC00 <= d.unit && d.unit < 0xE000:
-		b.rune(0x10000 + (d.high-0xD800)<<10 + (d.unit - 0xDC00))
+		b.addRune(0x10000 + (d.high-0xD800)<<10 + (d.unit - 0xDC00))
 		d.high = 0
 	case 0xD800 <= d.unit && d.unit < 0xDC00:
-		b.lone()
+		b.endSurrogate()
 		d.high = d.unit
 	default:
-		b.lone()
-		b.rune(d.unit)
+		b.endSurrogate()
+		b.addRune(d.unit)
 	}
 }
 
-// lone decodes a surrogate that stays without its other half as every JSON reader does that accepts it.
-func (b *BodyScan) lone() {
+// endSurrogate replaces a high surrogate whose other half did not come, as every JSON reader does that accepts one.
+func (b *BodyScan) endSurrogate() {
 	if b.document.high != 0 {
 		b.document.high = 0
-		b.rune(utf8.RuneError)
+		b.addRune(utf8.RuneError)
 	}
 }
 
-func (b *BodyScan) rune(r rune) {
+// addRune handles a character of a decoded string.
+func (b *BodyScan) addRune(r rune) {
 	var buf [utf8.UTFMax]byte
 	for _, c := range buf[:utf8.EncodeRune(buf[:], r)] {
-		b.char(c)
+		b.addByte(c)
 	}
 }
 
-// skip passes over bytes of a nested value; it returns how many belong to it.
-func (d *jsonScan) skip(b []byte) int {
+// skipNested passes over the bytes of b that belong to a nested value, and returns how many they are.
+func (d *jsonScan) skipNested(b []byte) int {
 	for i, c := range b {
 		switch {
 		case d.escape == escapeBegun:
 			d.escape = escapeNone
-		case d.text && c == '\\':
+		case d.quoted && c == '\\':
 			d.escape = escapeBegun
 		case c == '"':
-			d.text = !d.text
-		case d.text:
+			d.quoted = !d.quoted
+		case d.quoted:
 		case c == '{' || c == '[':
 			d.depth++
 		case c == '}' || c == ']':
 			if d.depth--; d.depth == 0 {
-				d.at = jsonComma
+				d.state = jsonBehindValue
 				return i + 1
 			}
 		}

@@ -5,9 +5,9 @@ import (
 	"github.com/headgate/headgate/admission/internal/text"
 )
 
-// A reading is one way in which an upstream may understand a path. Every reading drops the query, percent-decodes once
-// (an invalid escape is literal), merges slashes, resolves `.` and `..`, and drops a trailing slash; upstreams differ in
-// the rest, so each of these is a bit.
+// A reading is one way in which an upstream may understand a path. Every reading drops the query, decodes percent
+// escapes once and leaves invalid ones, merges slashes, resolves `.` and `..`, and drops a slash at the end. In three
+// more ways upstreams differ. Each is a bit.
 type reading uint8
 
 const (
@@ -16,7 +16,7 @@ const (
 	parameters                         // a segment ends at its first ;
 )
 
-// readingsOf is all bits that make a difference to path. An ordinary path has none of them, and so one reading.
+// readingsOf returns the bits that make a difference for a path. An ordinary path has none of them, and so one reading.
 func readingsOf(path string) (r reading) {
 	for i := range len(path) {
 		switch path[i] {
@@ -31,6 +31,7 @@ func readingsOf(path string) (r reading) {
 	return r
 }
 
+// readingsOfEscape is readingsOf for the escape at path[i].
 func readingsOfEscape(path string, i int) reading {
 	switch c, n := decodedAt(path, i); {
 	case n == 1:
@@ -45,7 +46,7 @@ func readingsOfEscape(path string, i int) reading {
 	return 0
 }
 
-// cutQuery is path without its query and fragment.
+// cutQuery returns a path without its query and fragment.
 func cutQuery(path string) string {
 	for i := range len(path) {
 		if path[i] == '?' || path[i] == '#' {
@@ -55,17 +56,17 @@ func cutQuery(path string) string {
 	return path
 }
 
-// A segmentWalk goes through the segments of a path from the last to the first, as its reading has them. Empty segments
-// and dot segments are taken into account and left out. Segments are still percent-encoded.
+// A segmentWalk goes through the segments of a path in one reading, from the last to the first. It resolves dot
+// segments and leaves out empty ones. Segments are still percent-encoded.
 type segmentWalk struct {
-	path    string // what is left of it
+	path    string // what is still to be read of it
 	reading reading
-	segment string // what back found
-	skip    int    // how many segments to the left a `..` has taken away
+	segment string // the current segment
+	skip    int    // how many segments to the left are removed by a `..`
 	atStart bool
 }
 
-// back moves to the next segment to the left; false when there is none.
+// back moves to the next segment to the left. It returns false if there is none.
 func (w *segmentWalk) back() bool {
 	for !w.atStart {
 		w.segment = w.cut()
@@ -82,7 +83,7 @@ func (w *segmentWalk) back() bool {
 	return false
 }
 
-// cut takes the last segment off the path, whatever it is.
+// cut removes the last segment from the path and returns it, even an empty or a dot segment.
 func (w *segmentWalk) cut() string {
 	for i := len(w.path) - 1; i >= 0; i-- {
 		if n := w.separator(i); n > 0 {
@@ -95,8 +96,8 @@ func (w *segmentWalk) cut() string {
 	return w.withoutParameters(w.path)
 }
 
-// separator is how many bytes the separator at i has; 0 when there is none. Escapes never overlap, so it does not
-// matter from which side they are met.
+// separator returns how many bytes the separator at i has, 0 if there is none. Escapes never overlap, so reading from
+// the right finds the same ones.
 func (w *segmentWalk) separator(i int) int {
 	switch w.path[i] {
 	case '/':
@@ -113,6 +114,7 @@ func (w *segmentWalk) separator(i int) int {
 	return 0
 }
 
+// withoutParameters returns a segment up to its first ;, if the reading ends it there.
 func (w *segmentWalk) withoutParameters(segment string) string {
 	if w.reading&parameters == 0 {
 		return segment
@@ -125,7 +127,7 @@ func (w *segmentWalk) withoutParameters(segment string) string {
 	return segment
 }
 
-// dotsOf is 1 for a `.` segment and 2 for `..`, encoded or not; else 0.
+// dotsOf returns 1 for a `.` segment and 2 for `..`, encoded or not, and 0 for any other.
 func dotsOf(segment string) (dots int) {
 	for i := 0; i < len(segment); {
 		c, n := decodedAt(segment, i)
@@ -138,7 +140,8 @@ func dotsOf(segment string) (dots int) {
 	return dots
 }
 
-// decodedAt is the byte at s[i], or what the escape there stands for, and how many bytes it takes up.
+// decodedAt returns the byte at s[i], or the byte that the escape there stands for, and how many bytes of s it takes
+// up.
 func decodedAt(s string, i int) (c byte, n int) {
 	if s[i] == '%' && i+2 < len(s) {
 		if high, low := text.HexDigit(s[i+1]), text.HexDigit(s[i+2]); high >= 0 && low >= 0 {
@@ -148,9 +151,10 @@ func decodedAt(s string, i int) (c byte, n int) {
 	return s[i], 1
 }
 
-// segmentMatches answers whether a segment, percent-decoded, is the pattern, in which `*` stands for any run of
-// characters. Only the last `*` is ever tried again: with the earlier ones matched as short as possible no longer match
-// of theirs could help, so the time is at most len(pattern) * len(segment).
+// segmentMatches reports whether a segment, percent-decoded, matches a pattern in which `*` stands for any run of
+// characters. Each `*` first matches nothing. After a mismatch only the last `*` is tried again, with one character
+// more: if the earlier ones matched more, the last one would have less to choose from. So the time is at most
+// len(pattern) * len(segment).
 func segmentMatches(pattern, segment string) bool {
 	p, star, retry := 0, -1, 0
 	for i := 0; i < len(segment); {
@@ -173,17 +177,19 @@ func segmentMatches(pattern, segment string) bool {
 	return text.Trim(pattern[p:], "*") == ""
 }
 
-// PathValue is what stands in path where a template has its placeholder: prefix and suffix are what surrounds it, as a
-// Source of kind SourcePath has them. The template stands for whole segments of the path (a slash at its end only ends
-// the placeholder's segment) and is found at the leftmost place where it fits with a value that is not empty. Where
-// upstreams may read a path differently (see reading), the reading with the most separators comes first, so that an
-// encoded slash hides no value. The value is percent-decoded; it may hold any byte.
+// PathValue returns the part of a path that stands where a template has its placeholder. prefix and suffix are the text
+// before and behind the placeholder, as in a Source of kind SourcePath.
+//
+// The template matches whole segments. A slash at its end means only that the placeholder's segment ends there. Of
+// several matches with a value that is not empty, the leftmost counts. If a path has several readings, the one with the
+// most separators comes first, so that an encoded slash hides no value. The value is percent-decoded and may hold any
+// byte.
 func PathValue(prefix, suffix, path string) (value string, ok bool) {
 	path = cutQuery(path)
 	prefix, _ = text.CutPrefix(prefix, "/")
 	suffix = text.WithoutSlashAtEnd(suffix)
-	present := readingsOf(path)
-	for r := present; ; r = (r - 1) & present {
+	bits := readingsOf(path)
+	for r := bits; ; r = (r - 1) & bits {
 		segments := decodedSegments(path, r)
 		for i := len(segments) - 1; i >= 0 && !ok; i-- {
 			value, ok = templateValue(prefix, suffix, segments, i)
@@ -194,7 +200,7 @@ func PathValue(prefix, suffix, path string) (value string, ok bool) {
 	}
 }
 
-// templateValue is the placeholder's value if the template fits the segments from i on, which are those of a path, the
+// templateValue returns the placeholder's value if the template matches from segments[i] on. segments are a path's, the
 // last one first.
 func templateValue(prefix, suffix string, segments []string, i int) (value string, ok bool) {
 	first, rest, more := text.Cut(prefix, "/")
@@ -215,7 +221,8 @@ func templateValue(prefix, suffix string, segments []string, i int) (value strin
 	return value, ok
 }
 
-// cutFold is what is left of a segment between beginning and ending; false when that is nothing.
+// cutFold returns what a segment has between a beginning and an ending; false if that is empty or one of them isn't
+// there.
 func cutFold(segment, beginning, ending string) (string, bool) {
 	from, to := len(beginning), len(segment)-len(ending)
 	if from >= to || !text.EqualFold(segment[:from], beginning) || !text.EqualFold(segment[to:], ending) {
@@ -224,8 +231,8 @@ func cutFold(segment, beginning, ending string) (string, bool) {
 	return segment[from:to], true
 }
 
-// decodedSegments is the segments of a path from the last to the first. Most paths have no more than 16, none of them
-// encoded, which allocates once.
+// decodedSegments returns the decoded segments of a path, the last one first. For most paths it allocates once: they
+// have at most MaxRouteSegments segments, and no escapes.
 func decodedSegments(path string, r reading) []string {
 	segments := make([]string, 0, config.MaxRouteSegments)
 	for w := (segmentWalk{path: path, reading: r}); w.back(); {
@@ -234,6 +241,7 @@ func decodedSegments(path string, r reading) []string {
 	return segments
 }
 
+// decoded returns a segment without its percent escapes.
 func decoded(segment string) string {
 	if text.IndexByte(segment, '%') < 0 {
 		return segment

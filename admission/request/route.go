@@ -5,34 +5,34 @@ import (
 	"github.com/headgate/headgate/admission/internal/text"
 )
 
-// MatchRoute finds the first of routes that governs a request with that method and :path; ok is false when the request is
-// to pass untouched. Without routes every request is governed, by no route: nil, true.
+// MatchRoute returns the first route that governs a request with that method and :path. ok is false if none does; the
+// request then passes untouched. Without routes every request is governed, and the result is nil, true.
 //
-// No spelling of a governed path escapes: method and path are compared without regard to ASCII case, and a route matches
-// when it matches any reading of the path that an upstream may have (see reading). What is not an ordinary path costs
-// more, but nothing here allocates, and the time is bounded by readings (8) * len(path) * len(pattern).
+// A client can't avoid a route by the way it writes a path. Method and path are compared without regard to the case of
+// ASCII letters, and a route matches when it matches any reading of the path (see reading). Nothing here allocates. A
+// path with several readings takes longer, at most readings (8) * len(path) * len(pattern).
 func MatchRoute(routes []config.Route, method, path string) (route *config.Route, ok bool) {
 	if len(routes) == 0 {
 		return nil, true
 	}
 	path = cutQuery(path)
-	found := len(routes)
-	present := readingsOf(path)
-	for r := present; ; r = (r - 1) & present {
+	first := len(routes)
+	bits := readingsOf(path)
+	for r := bits; ; r = (r - 1) & bits {
 		var tail pathTail
 		tail.fill(path, r)
-		found = matchTail(routes[:found], method, &tail)
+		first = matchTail(routes[:first], method, &tail)
 		if r == 0 {
 			break
 		}
 	}
-	if found == len(routes) {
+	if first == len(routes) {
 		return nil, false
 	}
-	return &routes[found], true
+	return &routes[first], true
 }
 
-// matchTail is the index of the first route that matches, or len(routes).
+// matchTail returns the index of the first route that matches, or len(routes).
 func matchTail(routes []config.Route, method string, tail *pathTail) int {
 	for i := range routes {
 		r := &routes[i]
@@ -43,12 +43,13 @@ func matchTail(routes []config.Route, method string, tail *pathTail) int {
 	return len(routes)
 }
 
-// A pathTail is the last segments of a path, the last one first.
+// A pathTail has the last segments of a path, the last one first.
 type pathTail struct {
 	segments [config.MaxRouteSegments]string
 	n        int
 }
 
+// fill reads the last segments of a path in one reading.
 func (t *pathTail) fill(path string, r reading) {
 	w := segmentWalk{path: path, reading: r}
 	for t.n < config.MaxRouteSegments && w.back() {
@@ -57,6 +58,7 @@ func (t *pathTail) fill(path string, r reading) {
 	}
 }
 
+// matches reports whether the path ends with the segments of a pattern.
 func (t *pathTail) matches(pattern []string) bool {
 	if len(pattern) > t.n {
 		return false

@@ -8,5 +8,5 @@ import (
 
 func init() { abi.SetVMContext(filter.New()) }
 
-// main is never run: a reactor module is initialised, not started.
+// main never runs: the host initialises the module (init), and then only calls its exports.
 func main() {}

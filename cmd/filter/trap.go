@@ -9,8 +9,9 @@ import (
 	"github.com/headgate/headgate/filter/abi"
 )
 
-// With -tags trap the module is a crash test's: a request with trapHeader ends the VM as a fault in the runtime would, beyond
-// any recover. What is shipped is built without the tag, and a test looks for the header's name in it.
+// With -tags trap the module serves a test of crashes. A request with trapHeader ends the VM, as a fault in Go's runtime
+// would: no recover can prevent it. The shipped module is built without the tag. A test checks that it does not contain
+// the header's name.
 
 const trapHeader = "x-headgate-test-trap"
 
@@ -34,7 +35,7 @@ func (s fragileStream) OnHttpRequestHeaders(n int, end bool) types.Action {
 	pairs, _ := abi.RequestHeaders()
 	for c := pairs.Cursor(); c.Next(); {
 		if string(c.Name) == trapHeader {
-			select {} // nobody else can ever run: the runtime gives up, and the host's VM with it
+			select {} // no goroutine can run any more, so the runtime aborts, and the host ends the VM
 		}
 	}
 	return s.HttpContext.OnHttpRequestHeaders(n, end)

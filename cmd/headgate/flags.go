@@ -63,7 +63,7 @@ type flagValue struct {
 func (v flagValue) String() string        { return v.shown }
 func (v flagValue) Set(text string) error { return v.set(text) }
 
-// addFlag declares a flag that parse reads into target. The usage shows the text shown as its default.
+// addFlag declares a flag whose value parse reads into target. shown is the default as the usage prints it.
 func addFlag[T any](f *flagSet, target *T, name, shown, usage string, parse func(string) (T, error)) {
 	f.Var(flagValue{shown, setter(f, name, parse, func(v T) { *target = v })}, name, usage)
 }
@@ -73,7 +73,7 @@ func addListFlag[T any](f *flagSet, target *[]T, name, usage string, parse func(
 	f.Var(flagValue{"", setter(f, name, parse, func(v T) { *target = append(*target, v) })}, name, usage)
 }
 
-// setter returns a function that parses a flag's text and hands the result to take. It notes a refusal in f.
+// setter returns a function that parses a flag's text and calls take with the result. It keeps a refusal in f.
 func setter[T any](f *flagSet, name string, parse func(string) (T, error), take func(T)) func(string) error {
 	return func(text string) error {
 		parsed, err := parse(text)
@@ -108,7 +108,7 @@ func (f *flagSet) addSwitch(target *bool, name, usage string) {
 	f.Var(switchValue{target, setter(f, name, parseSwitch, func(on bool) { *target = on })}, name, usage)
 }
 
-// addHelp declares --help, a switch that ends the parsing. Whatever it is set to but off, it prints the usage.
+// addHelp declares --help, a switch that ends the parsing and prints the usage, unless it is set to off.
 func (f *flagSet) addHelp() {
 	set := func(text string) error {
 		if on, err := parseSwitch(text); err == nil && !on {

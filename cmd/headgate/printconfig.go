@@ -50,7 +50,7 @@ func (p *runPlan) writeConfig(w io.Writer) error {
 // unknownSamplePort stands in the printed configuration for the port that the sample gets when it runs.
 const unknownSamplePort = 1
 
-// value returns the value at path. It is no failure that there is none.
+// value returns the value at path. found is false if there is none, which is no failure.
 func (e *yamlEdit) value(path string) (value any, found bool) {
 	if e.err != nil {
 		return nil, false

@@ -2,17 +2,20 @@ package abi
 
 import "github.com/tetratelabs/proxy-wasm-go-sdk/proxywasm/types"
 
-// table holds the living contexts of this VM. The host numbers contexts in order, so that the streams alive at one time
-// mostly have different last bits: those find their place by number, without a map's hashing; the others are in a map.
+// A table has the living contexts of this VM.
+//
+// The host numbers contexts in order. So the last bits of the numbers of living streams mostly differ, and the array
+// recent, indexed by these bits, has most streams. The map has those whose entry of the array is taken. An array is
+// faster, since it needs no hash.
 type table struct {
 	vm      types.VMContext
 	plugins map[uint32]types.PluginContext
-	recent  [recentStreams]place
+	recent  [recentStreams]recentStream
 	streams map[uint32]types.HttpContext
 }
 
-type place struct {
-	id     uint32 // 0: free; the host never numbers a context 0
+type recentStream struct {
+	id     uint32 // 0: free; the host gives no context the number 0
 	stream types.HttpContext
 }
 
@@ -20,6 +23,7 @@ const recentStreams = 1024
 
 var contexts = table{plugins: map[uint32]types.PluginContext{}, streams: map[uint32]types.HttpContext{}}
 
+// create makes the context that the host has numbered id.
 func (t *table) create(id, parent uint32) {
 	if t.vm == nil {
 		return
@@ -48,7 +52,7 @@ func (t *table) stream(id uint32) types.HttpContext {
 	return t.streams[id]
 }
 
-// done ends a stream, or asks a plugin whether it is done and forgets it when it says so.
+// done ends a stream, or a plugin that says that it is done. It returns false for a plugin that isn't.
 func (t *table) done(id uint32) bool {
 	if s := t.stream(id); s != nil {
 		t.forget(id)
@@ -66,15 +70,16 @@ func (t *table) done(id uint32) bool {
 	return true
 }
 
+// forget removes a stream from the table.
 func (t *table) forget(id uint32) {
 	if r := &t.recent[id%recentStreams]; r.id == id {
-		*r = place{}
+		*r = recentStream{}
 		return
 	}
 	delete(t.streams, id)
 }
 
-// recovered handles a panic in a context's callback.
+// recovered logs a panic in a context's callback, and returns what the callback answers.
 func recovered(callback string, context, v any) types.Action {
 	what := "panic in " + callback + ": " + describe(v)
 	Log(LogError, what)
@@ -84,7 +89,7 @@ func recovered(callback string, context, v any) types.Action {
 	return types.ActionContinue
 }
 
-// describe is what fmt would print for the values that panics have.
+// describe returns what fmt would print for a panic's value. Package fmt would make the module much larger.
 func describe(v any) string {
 	switch v := v.(type) {
 	case error:

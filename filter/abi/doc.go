@@ -1,26 +1,26 @@
 // Package abi binds standard Go to a proxy-wasm 0.2.1 host.
 //
-// The contexts are the interfaces of the Go SDK's types package; the calls to the host are the functions here. In the
-// wasm build they go straight to the host's imports. In a native build the same functions stand on the SDK, so that a
+// A filter implements the context interfaces of package types of the Go SDK, and calls the host with the functions
+// here. In the wasm build these functions call the host's imports. In a native build they call the SDK, so that a
 // filter also runs under the SDK's proxytest.
 //
 // What the binding guarantees:
 //
-//   - A panic in a callback is recovered, logged and handed to the context (see Recoverer); the VM lives on.
-//   - OnHttpStreamDone is called once for each stream, however it ends, from proxy_on_done: upstream filters get no
-//     proxy_on_log.
+//   - A panic in a callback is recovered, logged and handed to the context (see Recoverer). The VM stays usable.
+//   - OnHttpStreamDone is called once for each stream, however it ends. proxy_on_done calls it, since the host calls no
+//     proxy_on_log for upstream filters.
 //   - Only the callbacks that this package exports cost a call; see export_wasm.go.
-//   - Bytes that a call returns are the host's copy in one static buffer. They are valid until the next call of any
-//     function of this package that returns bytes: copy what is to be kept.
-//   - No function here allocates in the wasm build, but for values larger than the static buffer (64 KiB).
+//   - Bytes that a call returns are in one static buffer, into which the host has copied them. They are valid until the
+//     next call of a function of this package that returns bytes.
+//   - No function here allocates in the wasm build, except for a value larger than the static buffer (64 KiB).
 package abi
 
 import "github.com/tetratelabs/proxy-wasm-go-sdk/proxywasm/types"
 
-// A Status is what a host call returns.
+// A Status says how a host call ended.
 type Status uint32
 
-// The statuses that a caller may want to tell apart.
+// The statuses that callers tell apart.
 const (
 	StatusOK          Status = 0
 	StatusNotFound    Status = 1
@@ -40,8 +40,8 @@ const (
 	LogError LogLevel = 4
 )
 
-// CreateIfAbsent is a compare-and-swap number that no stored value has: with it SetShared creates a key that doesn't
-// exist and fails on one that does. Zero would overwrite blindly.
+// CreateIfAbsent is a compare-and-swap number that no stored value has. With it SetShared creates a key that doesn't
+// exist, and fails on one that does. Zero would overwrite any value.
 const CreateIfAbsent uint32 = 0xFFFFFFFF
 
 // A MetricKind is the kind of a metric.
@@ -54,12 +54,13 @@ const (
 	KindHistogram MetricKind = 2
 )
 
-// ActionPauseBody answers a body callback: stop here, let the sender feel back-pressure, and refuse nothing.
-// The SDK has no name for it. types.ActionPause would buffer the body up to the host's limit and then answer 413.
+// ActionPauseBody is a body callback's answer that holds the body back: the host stops reading from the client when its
+// buffer is full. With types.ActionPause it would answer 413 then. The SDK has no name for this one.
 const ActionPauseBody types.Action = 2
 
-// A Recoverer is a context that wants to know of a panic in one of its callbacks; the action is what a headers or body
-// callback answers then. Contexts that aren't Recoverers go on: their callback answers types.ActionContinue.
+// A Recoverer is a context that is told of a panic in one of its callbacks.
 type Recoverer interface {
+	// Recovered returns what the callback answers, if it is one for request headers, body or trailers. The callback of a
+	// context without this method answers types.ActionContinue.
 	Recovered(what string) types.Action
 }

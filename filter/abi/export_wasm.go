@@ -8,11 +8,11 @@ import (
 	"github.com/tetratelabs/proxy-wasm-go-sdk/proxywasm/types"
 )
 
-// SetVMContext says what the module is; to be called from an init function, since main is not run.
+// SetVMContext sets the module's VM context. It is called from an init function, since main does not run.
 func SetVMContext(vm types.VMContext) { contexts.vm = vm }
 
-// The exports: the callbacks that the contexts need and no others, since each one costs a call per stream. A filter
-// that wants bodies or trailers adds them here.
+// The exports are the callbacks that the contexts need, and no others: the host calls each one for every stream. A
+// filter that needs another one, such as response bodies, adds it here.
 
 //go:wasmexport proxy_abi_version_0_2_1
 func proxyABIVersion() {}
@@ -113,7 +113,7 @@ func proxyOnDone(id uint32) (done uint32) {
 	return done
 }
 
-// guard is deferred by each export: a panic becomes a log line and an answer, never a trap.
+// guard is deferred by each export. It turns a panic into a log line and an answer, since a trap would end the VM.
 func guard(callback string, context any, action *uint32) {
 	v := recover()
 	if v == nil {

@@ -12,17 +12,17 @@ import (
 	"github.com/tetratelabs/proxy-wasm-go-sdk/proxywasm/types"
 )
 
-// The native twin: the same functions on the SDK, for its proxytest. Their documentation is with the wasm build's.
+// These functions do with the SDK what those in host_wasm.go do with the host. Their full documentation is there.
 
-// SetVMContext says what the module is.
+// SetVMContext sets the module's VM context.
 func SetVMContext(vm types.VMContext) { proxywasm.SetVMContext(vm) }
 
 var started = time.Now()
 
-// Monotonic is the time since the process started.
+// Monotonic returns the time since the process started, in nanoseconds and never 0.
 func Monotonic() (int64, bool) { return int64(time.Since(started)) + 1, true }
 
-// Wall is the time of day in seconds since 1970.
+// Wall returns the time of day in seconds since 1970.
 func Wall() int64 { return time.Now().Unix() }
 
 // Random fills b with random bytes.
@@ -40,6 +40,7 @@ func Log(level LogLevel, line string) {
 	}
 }
 
+// status returns the status of an error of the SDK.
 func status(err error) Status {
 	switch {
 	case err == nil:
@@ -118,7 +119,7 @@ func SendLocalReply(code uint32, _ string, body, headers []byte, grpc int32) Sta
 	return status(proxywasm.SendHttpResponse(code, hs, body, grpc))
 }
 
-// SetEffectiveContext makes the following calls concern that context.
+// SetEffectiveContext makes a context the current one for the calls that follow.
 func SetEffectiveContext(id uint32) Status { return status(proxywasm.SetEffectiveContext(id)) }
 
 // GetShared reads a shared key.
@@ -132,13 +133,13 @@ func SetShared(key string, value []byte, cas uint32) Status {
 	return status(proxywasm.SetSharedData(key, value, cas))
 }
 
-// RegisterQueue registers a queue.
+// RegisterQueue registers a queue and returns its id.
 func RegisterQueue(name string) (uint32, Status) {
 	id, err := proxywasm.RegisterSharedQueue(name)
 	return id, status(err)
 }
 
-// ResolveQueue finds a queue.
+// ResolveQueue returns the id of a queue.
 func ResolveQueue(vmID, name string) (uint32, Status) {
 	id, err := proxywasm.ResolveSharedQueue(vmID, name)
 	return id, status(err)
@@ -149,19 +150,19 @@ func Enqueue(id uint32, message []byte) Status {
 	return status(proxywasm.EnqueueSharedQueue(id, message))
 }
 
-// Dequeue takes a message out of a queue.
+// Dequeue removes a message from a queue and returns it.
 func Dequeue(id uint32) ([]byte, Status) {
 	b, err := proxywasm.DequeueSharedQueue(id)
 	return b, status(err)
 }
 
-// SetTick sets the tick period.
+// SetTick sets the period of the context's ticks.
 func SetTick(ms uint32) { _ = proxywasm.SetTickPeriodMilliSeconds(ms) }
 
-// metrics maps this package's numbers to the SDK's metrics, which hide theirs.
+// metrics has the SDK's metrics by this package's ids. The SDK hides the host's ids.
 var metrics []any
 
-// DefineMetric defines a metric.
+// DefineMetric defines a metric and returns its id.
 func DefineMetric(kind MetricKind, name string) (uint32, Status) {
 	switch kind {
 	case KindCounter:
@@ -195,7 +196,7 @@ func Metric(metric uint32) int64 {
 	return 0
 }
 
-// Record records a histogram's value.
+// Record adds a value to a histogram.
 func Record(metric uint32, value uint64) {
 	if m, ok := metrics[metric].(proxywasm.MetricHistogram); ok {
 		m.Record(value)

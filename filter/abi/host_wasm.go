@@ -4,8 +4,8 @@ package abi
 
 import "unsafe"
 
-// The imports. Pointers are to Go memory, which the host reads, or writes 32 bits to, before it returns. None of these
-// is marked noescape: those that return bytes re-enter the module for memory.
+// The imports. All pointers are to Go memory. Before it returns, the host reads it or writes 32 or 64 bits to it. No
+// import is marked noescape, since one that returns bytes calls proxy_on_memory_allocate of this module first.
 
 //go:wasmimport env proxy_log
 func proxyLog(level uint32, p unsafe.Pointer, n uint32) uint32
@@ -32,7 +32,8 @@ func proxyGetBufferBytes(kind, start, n uint32, ptr, size unsafe.Pointer) uint32
 func proxyContinueStream(kind uint32) uint32
 
 //go:wasmimport env proxy_send_local_response
-func proxySendLocalResponse(code uint32, dp unsafe.Pointer, dn uint32, bp unsafe.Pointer, bn uint32, hp unsafe.Pointer, hn uint32, grpc int32) uint32
+func proxySendLocalResponse(code uint32, dp unsafe.Pointer, dn uint32, bp unsafe.Pointer, bn uint32,
+	hp unsafe.Pointer, hn uint32, grpc int32) uint32
 
 //go:wasmimport env proxy_get_shared_data
 func proxyGetSharedData(kp unsafe.Pointer, kn uint32, ptr, size, cas unsafe.Pointer) uint32
@@ -76,20 +77,21 @@ func clockTimeGet(id uint32, precision uint64, t unsafe.Pointer) uint32
 //go:wasmimport wasi_snapshot_preview1 random_get
 func randomGet(p unsafe.Pointer, n uint32) uint32
 
-// Out-parameters. They are package variables because what a host call points to must not move and should not be
-// allocated; calls don't nest, so one of each is enough.
+// What host calls write their results to. These are package variables, because what a host call points to must not
+// move, and allocating it would cost time. Calls don't nest, so one of each is enough.
 var (
 	outPtr, outSize, outWord uint32
 	outTime                  int64 // 64 bits: a time, a metric's value
 )
 
-// arena is where the host puts the bytes it returns: one call makes one allocation. Larger values get memory of their
-// own, kept alive by large until the next one.
+// arena is where the host puts the bytes that a call returns. No call returns two values. A value that is larger than
+// the arena gets memory of its own, which large keeps alive until the next such value.
 var (
 	arena [64 << 10]byte
 	large []byte
 )
 
+// allocate returns memory for the bytes that a host call returns.
 func allocate(size uint32) unsafe.Pointer {
 	if size <= uint32(len(arena)) {
 		return unsafe.Pointer(&arena)
@@ -98,21 +100,23 @@ func allocate(size uint32) unsafe.Pointer {
 	return unsafe.Pointer(unsafe.SliceData(large))
 }
 
+// str returns a string as a host call takes it.
 func str(s string) (unsafe.Pointer, uint32) {
 	return unsafe.Pointer(unsafe.StringData(s)), uint32(len(s))
 }
 
+// raw returns bytes as a host call takes them.
 func raw(b []byte) (unsafe.Pointer, uint32) {
 	return unsafe.Pointer(unsafe.SliceData(b)), uint32(len(b))
 }
 
-// out clears the out-parameters and returns where they are.
+// out returns where a host call writes the address and the size of the bytes that it returns. It clears both.
 func out() (ptr, size unsafe.Pointer) {
 	outPtr, outSize = 0, 0
 	return unsafe.Pointer(&outPtr), unsafe.Pointer(&outSize)
 }
 
-// returned is the bytes the last host call allocated.
+// returned returns the bytes that the last host call has returned.
 func returned() []byte {
 	if outPtr == 0 || outSize == 0 {
 		return nil
@@ -129,8 +133,8 @@ func Log(level LogLevel, line string) {
 	proxyLog(uint32(level), p, n)
 }
 
-// Monotonic is the time of a clock that all workers share and that never goes back, in nanoseconds; false if the host
-// has none.
+// Monotonic returns the time of a clock that all workers share and that never goes back, in nanoseconds. It returns
+// false if the host has no such clock.
 func Monotonic() (int64, bool) {
 	outTime = 0
 	if clockTimeGet(1, 1, unsafe.Pointer(&outTime)) != 0 {
@@ -139,7 +143,7 @@ func Monotonic() (int64, bool) {
 	return outTime, true
 }
 
-// Wall is the time of day in seconds since 1970; 0 if the host has none. It can step back.
+// Wall returns the time of day in seconds since 1970, or 0 if the host has none. It can go back.
 func Wall() int64 {
 	outTime = 0
 	if clockTimeGet(0, 1, unsafe.Pointer(&outTime)) != 0 {
@@ -148,13 +152,13 @@ func Wall() int64 {
 	return outTime / 1e9
 }
 
-// Random fills b with random bytes; false if the host has none.
+// Random fills b with random bytes. It returns false if the host has none.
 func Random(b []byte) bool {
 	p, n := raw(b)
 	return randomGet(p, n) == 0
 }
 
-// Property reads a property; the parts of its path are separated by NUL.
+// Property reads a property. NUL separates the parts of its path.
 func Property(path string) ([]byte, Status) {
 	p, n := str(path)
 	ptr, size := out()
@@ -162,14 +166,14 @@ func Property(path string) ([]byte, Status) {
 	return returned(), s
 }
 
-// SetProperty sets a property of the current stream; in Envoy that is filter state under "wasm." and the path.
+// SetProperty sets a property of the current stream. In Envoy that is filter state under "wasm." and the path.
 func SetProperty(path string, value []byte) Status {
 	kp, kn := str(path)
 	vp, vn := raw(value)
 	return Status(proxySetProperty(kp, kn, vp, vn))
 }
 
-// RequestHeaders returns all request headers, serialised; read them with Pairs.
+// RequestHeaders returns all request headers, serialised.
 func RequestHeaders() (Pairs, Status) {
 	ptr, size := out()
 	s := Status(proxyGetHeaderMapPairs(0, ptr, size))
@@ -202,14 +206,15 @@ func RemoveResponseHeader(name string) Status {
 	return Status(proxyRemoveHeaderMapValue(2, p, n))
 }
 
-// PluginConfiguration reads the plugin's configuration; only in OnPluginStart.
+// PluginConfiguration reads the plugin's configuration. It is there in OnPluginStart only.
 func PluginConfiguration() ([]byte, Status) {
 	ptr, size := out()
 	s := Status(proxyGetBufferBytes(7, 0, 1<<31-1, ptr, size))
 	return returned(), s
 }
 
-// RequestBody reads n bytes of the part of the request's body that the callback is about; only in OnHttpRequestBody.
+// RequestBody reads n bytes of the part of the request's body that the callback is about, from start on. It is there in
+// OnHttpRequestBody only.
 func RequestBody(start, n int) ([]byte, Status) {
 	ptr, size := out()
 	s := Status(proxyGetBufferBytes(0, uint32(start), uint32(n), ptr, size))
@@ -219,8 +224,8 @@ func RequestBody(start, n int) ([]byte, Status) {
 // ContinueRequest resumes the current stream's paused request.
 func ContinueRequest() Status { return Status(proxyContinueStream(0)) }
 
-// SendLocalReply answers the current stream's request. headers are serialised, see AppendPairs; grpc is the status for
-// gRPC requests, -1 for the host's choice.
+// SendLocalReply answers the current stream's request. headers are serialised, see AppendPairs. grpc is the status of
+// the answer to a gRPC request; with -1 the host chooses it.
 func SendLocalReply(code uint32, details string, body, headers []byte, grpc int32) Status {
 	dp, dn := str(details)
 	bp, bn := raw(body)
@@ -228,7 +233,8 @@ func SendLocalReply(code uint32, details string, body, headers []byte, grpc int3
 	return Status(proxySendLocalResponse(code, dp, dn, bp, bn, hp, hn, grpc))
 }
 
-// SetEffectiveContext makes the following calls concern that stream or plugin; StatusBadArgument if it is gone.
+// SetEffectiveContext makes a stream or plugin the current one for the calls that follow. It returns StatusBadArgument
+// if that one is gone.
 func SetEffectiveContext(id uint32) Status { return Status(proxySetEffectiveContext(id)) }
 
 // GetShared reads a key of the data that all workers share, and its compare-and-swap number.
@@ -240,16 +246,17 @@ func GetShared(key string) ([]byte, uint32, Status) {
 	return returned(), outWord, s
 }
 
-// SetShared stores a key if its compare-and-swap number is still cas; StatusCasMismatch if not. A missing key is created
-// whatever cas is, an existing one is overwritten blindly if cas is 0: pass CreateIfAbsent for a key that GetShared
-// didn't find.
+// SetShared stores a key if its compare-and-swap number is still cas, and otherwise returns StatusCasMismatch. It
+// creates a missing key whatever cas is, and with cas 0 overwrites any value. For a key that GetShared didn't find, cas
+// is CreateIfAbsent.
 func SetShared(key string, value []byte, cas uint32) Status {
 	kp, kn := str(key)
 	vp, vn := raw(value)
 	return Status(proxySetSharedData(kp, kn, vp, vn, cas))
 }
 
-// RegisterQueue makes the current plugin context the one that is told of messages in a queue.
+// RegisterQueue makes the current plugin context the one that the host tells of messages in a queue. It returns the
+// queue's id.
 func RegisterQueue(name string) (uint32, Status) {
 	p, n := str(name)
 	outWord = 0
@@ -257,7 +264,7 @@ func RegisterQueue(name string) (uint32, Status) {
 	return outWord, s
 }
 
-// ResolveQueue finds a queue that somebody has registered.
+// ResolveQueue returns the id of a queue that a plugin context has registered.
 func ResolveQueue(vmID, name string) (uint32, Status) {
 	vp, vn := str(vmID)
 	p, n := str(name)
@@ -272,17 +279,17 @@ func Enqueue(id uint32, message []byte) Status {
 	return Status(proxyEnqueueSharedQueue(id, p, n))
 }
 
-// Dequeue takes a message out of a queue; StatusEmpty if there is none.
+// Dequeue removes a message from a queue and returns it, or StatusEmpty if there is none.
 func Dequeue(id uint32) ([]byte, Status) {
 	ptr, size := out()
 	s := Status(proxyDequeueSharedQueue(id, ptr, size))
 	return returned(), s
 }
 
-// SetTick sets the current plugin context's tick period in milliseconds; 0 stops it.
+// SetTick sets the period of the current plugin context's ticks in milliseconds. 0 stops them.
 func SetTick(ms uint32) { proxySetTickPeriodMilliseconds(ms) }
 
-// DefineMetric defines a metric, or finds it: one name is one metric for all workers.
+// DefineMetric defines a metric, or finds the one of that name, and returns its id. All workers share a metric.
 func DefineMetric(kind MetricKind, name string) (uint32, Status) {
 	p, n := str(name)
 	outWord = 0
@@ -290,7 +297,7 @@ func DefineMetric(kind MetricKind, name string) (uint32, Status) {
 	return outWord, s
 }
 
-// Increment adds to a counter, or adds to or subtracts from a gauge.
+// Increment adds to a counter or gauge. by can be negative for a gauge.
 func Increment(metric uint32, by int64) { proxyIncrementMetric(metric, by) }
 
 // Metric reads a counter or gauge.
@@ -300,5 +307,5 @@ func Metric(metric uint32) int64 {
 	return outTime
 }
 
-// Record records a histogram's value.
+// Record adds a value to a histogram.
 func Record(metric uint32, value uint64) { proxyRecordMetric(metric, value) }

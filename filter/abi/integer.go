@@ -1,6 +1,6 @@
 package abi
 
-// Uint64 reads an integer as the host writes it: 8 bytes, little endian. b must have them.
+// Uint64 reads an integer as the host writes it: 8 bytes, little endian. b has at least 8.
 func Uint64(b []byte) uint64 {
 	return uint64(word(b)) | uint64(word(b[4:]))<<32
 }
@@ -10,7 +10,7 @@ func AppendUint64(dst []byte, v uint64) []byte {
 	return appendWord(appendWord(dst, int(uint32(v))), int(uint32(v>>32)))
 }
 
-// Integer reads a property that is an integer; false if it isn't there.
+// Integer reads a property that is an integer. It returns false if it isn't there.
 func Integer(path string) (uint64, bool) {
 	b, status := Property(path)
 	if status != StatusOK || len(b) != 8 {

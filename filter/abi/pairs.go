@@ -1,10 +1,10 @@
 package abi
 
-// Pairs is a serialised header map as proxy-wasm has it: the number of pairs, the sizes of all names and values, then
-// each name and value with a NUL behind it; numbers are 32 bits, little endian.
+// Pairs is a header map as proxy-wasm serialises it: the number of pairs, the sizes of all names and values, then each
+// name and value with a NUL behind it. Numbers have 32 bits, little endian.
 type Pairs []byte
 
-// Len is the number of pairs; 0 if the bytes are not a whole map.
+// Len returns the number of pairs, or 0 if the bytes can't be a whole map.
 func (p Pairs) Len() int {
 	if len(p) < 4 {
 		return 0
@@ -16,23 +16,24 @@ func (p Pairs) Len() int {
 	return int(n)
 }
 
-// A Cursor walks over Pairs. It is no callback because calls are what costs in a wasm module of standard Go.
+// A Cursor goes through Pairs. A function that is called for each pair would be slower: calls are expensive in a wasm
+// module of standard Go.
 type Cursor struct {
 	pairs Pairs
 	left  int
-	sizes int // where the next pair's sizes are
-	at    int // where its name is
+	sizes int // the index of the next pair's sizes
+	at    int // the index of its name
 	Name  []byte
 	Value []byte
 }
 
-// Cursor returns a cursor before the first pair. Its Name and Value are valid as long as p is.
+// Cursor returns a cursor that stands before the first pair. Its Name and Value are valid as long as p is.
 func (p Pairs) Cursor() Cursor {
 	n := p.Len()
 	return Cursor{pairs: p, left: n, sizes: 4, at: 4 + 8*n}
 }
 
-// Next moves to the next pair; false if there is none.
+// Next moves to the next pair. It returns false if there is none.
 func (c *Cursor) Next() bool {
 	if c.left == 0 {
 		return false
@@ -48,7 +49,7 @@ func (c *Cursor) Next() bool {
 	return true
 }
 
-// AppendPairs serialises name-value pairs behind dst.
+// AppendPairs appends serialised pairs of a name and a value to dst.
 func AppendPairs(dst []byte, pairs ...[2]string) []byte {
 	dst = appendWord(dst, len(pairs))
 	for _, p := range pairs {
@@ -60,11 +61,13 @@ func AppendPairs(dst []byte, pairs ...[2]string) []byte {
 	return dst
 }
 
+// word reads the 32-bit number at the beginning of b.
 func word(b []byte) uint32 {
 	_ = b[3]
 	return uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16 | uint32(b[3])<<24
 }
 
+// appendWord appends n as a 32-bit number.
 func appendWord(b []byte, n int) []byte {
 	return append(b, byte(n), byte(n>>8), byte(n>>16), byte(n>>24))
 }

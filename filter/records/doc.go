@@ -1,6 +1,6 @@
-// Package records keeps one plugin context's part in the records that all workers share: the seat in the worker table, the
-// places of keys, and what the context's own requests hold and wait for. It speaks of keys, tickets and permits, and never
-// sees a stream.
+// Package records keeps one plugin context's part in the records that all workers share: the seat in the worker table,
+// the places of keys, and what the context's own requests hold and wait for. It speaks of keys, tickets and permits,
+// and never sees a stream.
 //
 // It guarantees:
 //
@@ -10,6 +10,6 @@
 //   - Whoever is granted a permit is told: the context's own ticket by its Waiter, another worker's by a message. A message
 //     that is lost costs time only, since ticks look for grants, too.
 //
-// records.go has the operations, store.go the swap, place.go the directory of keys, seat.go the worker table, mailbox.go the
-// messages, recount.go the repair of gauges.
+// records.go has the operations, store.go the swap, place.go the directory of keys, seat.go the worker table,
+// mailbox.go the messages, recount.go the repair of gauges.
 package records

@@ -10,7 +10,8 @@ import (
 // Stats are the ids of the metrics that this package keeps for a pool.
 type Stats struct {
 	Inflight, Queued, OnHold, Keys uint32 // gauges
-	Reaped, StoreError, CASRetry   uint32 // counters
+
+	Reaped, StoreError, CASRetry, Contended uint32 // counters
 }
 
 // A Pool is one configured pool in one plugin context.
@@ -28,7 +29,8 @@ type Pool struct {
 	recent    [cacheSlots]*Key // the last key with each cacheSlot
 }
 
-// A Key is one pool key as one plugin context knows it: where its record is, and the truth about the context's requests.
+// A Key is one pool key as one plugin context knows it: where its record is, and the truth about the context's
+// requests.
 type Key struct {
 	Pool *Pool
 	Name string
@@ -43,6 +45,7 @@ type Key struct {
 	permits  int                        // their sum
 	waiting  []*Ticket                  // oldest first
 	probe    uint32                     // the ticket of the request that is the breaker's probe, if it runs here; 0: none
+	journal  []admission.Op             // what requests' ends say and the record doesn't yet, oldest first
 
 	dirty bool  // in Records.dirty
 	timed bool  // in Records.timed
@@ -57,7 +60,8 @@ const otherKey = "other"
 const prefix = "headgate/1/"
 
 func newPool(cfg *config.Config, c *config.Pool, stats Stats) *Pool {
-	o := &Pool{Pool: c, stats: stats, prefix: prefix + cfg.Domain + "/" + c.Name + "/", maxKeys: cfg.MaxKeys, keys: map[string]*Key{}}
+	o := &Pool{Pool: c, stats: stats, maxKeys: cfg.MaxKeys, keys: map[string]*Key{}}
+	o.prefix = prefix + cfg.Domain + "/" + c.Name + "/"
 	o.other = &Key{Pool: o, Name: otherKey, limit: o.limitOf(otherKey), data: o.prefix + "other", fixed: true}
 	o.only = &Key{Pool: o, Name: c.Name, limit: c.Limit, data: o.prefix + "only", fixed: true}
 	return o
@@ -80,7 +84,8 @@ func (o *Pool) data(slot int) string { return o.prefix + strconv.Itoa(slot) }
 // spareKeys is how many keys a context remembers beyond those that can have records.
 const spareKeys = 64
 
-// KeyFor returns the pool's key for a name, and adds it if need be. name may be a view of memory that is about to change.
+// KeyFor returns the pool's key for a name, and adds it if need be. name may be a view of memory that is about to
+// change.
 func (o *Pool) KeyFor(name string) *Key {
 	if len(o.Key) == 0 {
 		return o.only
@@ -123,7 +128,7 @@ func (o *Pool) forgetUnused() {
 	clear(o.recent[:])
 	used := o.known[:0]
 	for _, k := range o.known {
-		if k.involved() || k.dirty {
+		if k.used() {
 			used = append(used, k)
 		} else {
 			delete(o.keys, k.Name)
@@ -133,24 +138,27 @@ func (o *Pool) forgetUnused() {
 	o.known = used
 }
 
-// involved reports whether the record should have a column of this context's.
+// involved reports whether the record should have a column of this context's once the journal is stored.
 func (k *Key) involved() bool { return k.permits > 0 || len(k.waiting) > 0 }
 
-// tenant returns the index of a tenant's entry, which it adds if need be, and sets the weight.
-func (k *Key) tenant(id uint64, weight uint32) int {
-	for i := range k.inflight {
-		if k.inflight[i].Tenant == id {
-			k.inflight[i].Weight = weight
+// used reports whether a request here, or the end of one, depends on the key.
+func (k *Key) used() bool { return k.involved() || len(k.journal) > 0 || k.dirty }
+
+// tenantIn returns the index of a tenant's entry in a list, which it adds if need be, and sets the weight.
+func tenantIn(list *[]admission.TenantInflight, id uint64, weight uint32) int {
+	for i := range *list {
+		if t := &(*list)[i]; t.Tenant == id {
+			t.Weight = weight
 			return i
 		}
 	}
-	k.inflight = append(k.inflight, admission.TenantInflight{Tenant: id, Weight: weight})
-	return len(k.inflight) - 1
+	*list = append(*list, admission.TenantInflight{Tenant: id, Weight: weight})
+	return len(*list) - 1
 }
 
 // add counts a permit that a request here has.
 func (k *Key) add(tenant uint64, weight uint32) {
-	k.inflight[k.tenant(tenant, weight)].Inflight++
+	k.inflight[tenantIn(&k.inflight, tenant, weight)].Inflight++
 	k.permits++
 }
 

@@ -88,6 +88,8 @@ func TestNamesThatShareACacheSlot(t *testing.T) {
 func TestUnusedKeysAreForgotten(t *testing.T) {
 	o := keyedPool(8)
 	granted, waiting, dirty, unused := o.KeyFor("granted"), o.KeyFor("waiting"), o.KeyFor("dirty"), o.KeyFor("unused")
+	ended := o.KeyFor("ended")
+	ended.journal = []admission.Op{{}}
 	granted.add(1, 1)
 	waiting.waiting = []*Ticket{{Key: waiting}}
 	dirty.dirty = true
@@ -100,6 +102,7 @@ func TestUnusedKeysAreForgotten(t *testing.T) {
 	require.Same(t, granted, o.KeyFor("granted"))
 	require.Same(t, waiting, o.KeyFor("waiting"))
 	require.Same(t, dirty, o.KeyFor("dirty"), "its record has still to be reconciled")
+	require.Same(t, ended, o.KeyFor("ended"), "its journal has still to be stored")
 	require.NotSame(t, unused, o.KeyFor("unused"))
 }
 
@@ -143,12 +146,12 @@ func TestPermitsAreCountedByTenant(t *testing.T) {
 	require.Empty(t, k.inflight)
 }
 
-// A tenant that only waits has an entry until no ticket refers to it.
-func TestTenantsThatOnlyWaitAreForgotten(t *testing.T) {
+// A tenant without a permit is in the truth while it waits, and not in what is remembered.
+func TestTenantsWithoutPermitsAreForgotten(t *testing.T) {
 	k := keyedPool(8).KeyFor("a")
 	k.add(1, 1)
-	require.Equal(t, 1, k.tenant(7, 3))
-	require.Equal(t, 1, k.tenant(7, 4), "the same entry")
+	require.Equal(t, 1, tenantIn(&k.inflight, 7, 3))
+	require.Equal(t, 1, tenantIn(&k.inflight, 7, 4), "the same entry")
 	require.Equal(t, uint32(4), k.inflight[1].Weight)
 	k.forgetIdle()
 	require.Equal(t, []admission.TenantInflight{{Tenant: 1, Weight: 1, Inflight: 1}}, k.inflight)

@@ -46,8 +46,8 @@ func (m *mailbox) tell(g admission.Grant, domain string) {
 // IsMailbox reports whether a shared queue is the one in which this context is told of grants.
 func (r *Records) IsMailbox(queue uint32) bool { return queue == r.mailbox.id }
 
-// Receive takes one message out of the mailbox, and tells the ticket that it calls granted if it is; false: the mailbox is
-// empty. Anybody can write into a shared queue, so a message is only a hint, and the record is asked.
+// Receive takes one message out of the mailbox, and tells the ticket that it calls granted if it is; false: the mailbox
+// is empty. Anybody can write into a shared queue, so a message is only a hint, and the record is asked.
 func (r *Records) Receive() bool {
 	b, s := abi.Dequeue(r.mailbox.id)
 	if s != abi.StatusOK {
@@ -65,7 +65,7 @@ func (r *Records) verify(t *Ticket) {
 	k := t.Key
 	state, _, status := abi.GetShared(k.data)
 	if status != abi.StatusOK {
-		r.mark(k)
+		r.mark(k, r.now+dirtyRetry)
 		return
 	}
 	target := r.target(k)
@@ -79,11 +79,11 @@ func (r *Records) verify(t *Ticket) {
 	}
 }
 
-// nothing is a message that only makes the host call back.
-var nothing = []byte{0}
+// callBack is a message that only makes the host call back.
+var callBack = []byte{0}
 
 // CallBack asks for a callback in the next turn of the event loop, and for a tick soon, should the message be lost.
 func (r *Records) CallBack() {
-	abi.Enqueue(r.mailbox.id, nothing)
+	abi.Enqueue(r.mailbox.id, callBack)
 	r.waker.WakeBy(r.now + dirtyRetry)
 }

@@ -7,10 +7,28 @@ import (
 // Seated reports whether the context has a seat, and so may have something to look after.
 func (r *Records) Seated() bool { return r.seat.me.Epoch != 0 }
 
-// AssertLimits puts the configured limits into the records that are there, and takes back what dead workers hold.
-func (r *Records) AssertLimits() { r.maintainAll(true) }
+// A maintenance of all records is what is to be done in each.
+type maintenance uint8
 
-// Age sees to the records in which a hold, an open breaker or a lowered limit has ended: waiters are granted, gauges fall.
+const (
+	maintainNothing maintenance = iota
+	maintainReap                // take back what dead workers hold
+	maintainAssert              // likewise, and assert the configured limits
+)
+
+// AssertLimits puts the configured limits into the records that are there, and takes back what dead workers hold.
+func (r *Records) AssertLimits() { r.maintainAll(maintainAssert) }
+
+// MaintainAgain takes up the maintenance that an earlier turn could not finish.
+func (r *Records) MaintainAgain() {
+	if m := r.maintenance; m != maintainNothing {
+		r.maintenance = maintainNothing
+		r.maintainAll(m)
+	}
+}
+
+// Age sees to the records in which a hold, an open breaker or a lowered limit has ended: waiters are granted, gauges
+// fall.
 func (r *Records) Age() {
 	timed := r.timed
 	r.timed = r.timed[:0:0]
@@ -23,19 +41,25 @@ func (r *Records) Age() {
 		target := r.target(k)
 		target.Expect = false
 		r.op = admission.Maintain(target, false, nil)
-		if r.step(k) == nil && k.involved() { // of other keys this context has no truth to tell
-			r.mark(k)
+		e, res := r.commit(k, &r.op)
+		switch {
+		case res == contended:
+			r.expectChange(k, r.now)
+		case (res != stored || e == &nothing) && k.involved(): // of other keys this context has no truth to tell
+			r.mark(k, r.now+dirtyRetry)
 		}
 	}
 }
 
 // KeepSeat beats while anything is held or waited for, or the caller is busy, and leaves the seat otherwise.
 func (r *Records) KeepSeat(busy bool) {
-	due := r.now-r.seat.beat >= r.beatInterval()
+	due := r.now-r.seat.beat >= r.beatInterval
 	switch {
 	case !due && (r.seat.nextDeath == 0 || r.now < r.seat.nextDeath):
-	case busy || r.permits > 0 || len(r.tickets) > 0 || len(r.dirty) > 0:
-		r.renew()
+	case busy || r.permits > 0 || len(r.tickets) > 0 || len(r.undecided) > 0 || len(r.dirty) > 0:
+		if r.renew(r.pools[0]) == contended {
+			r.waker.WakeBy(r.now)
+		}
 		if due {
 			r.each(r.verifyColumn)
 		}
@@ -51,7 +75,8 @@ func (r *Records) verifyColumn(k *Key) {
 	}
 }
 
-// Repair reconciles the records that could not be put right when they should have been.
+// Repair reconciles the records that could not be put right when they should have been, and stores the journals that
+// could not be stored.
 func (r *Records) Repair() {
 	dirty := r.dirty
 	r.dirty = r.dirty[:0:0]
@@ -61,10 +86,15 @@ func (r *Records) Repair() {
 	}
 }
 
-// Leave gives the seat up at the end of the context. If some record still differs from the truth, it doesn't: the lease then
-// gives back what could not be.
+// leaveTries is how often a context that ends tries to put its records right.
+const leaveTries = 8
+
+// Leave gives the seat up at the end of the context. If some record still differs from the truth, it doesn't: the lease
+// then gives back what could not be.
 func (r *Records) Leave() {
-	r.Repair()
+	for try := 0; try == 0 || len(r.dirty) > 0 && try < leaveTries; try++ {
+		r.Repair()
+	}
 	if len(r.dirty) == 0 {
 		r.leave()
 	}
@@ -98,19 +128,18 @@ func (r *Records) Attend() {
 	}
 }
 
-// expire ends the waits for one key whose budget is used up. A due ticket that is no longer in the record was granted in time.
+// expire ends the waits for one key whose budget is used up. A due ticket that is no longer in the record was granted
+// in time.
 func (r *Records) expire(k *Key) {
 	if !k.anyDue(r.now) {
 		return
 	}
 	r.op = admission.Expire(r.target(k))
-	e := r.step(k)
-	if e == nil {
-		r.failed(k)
-		return
-	}
-	if e.Verdict != admission.VerdictDone {
-		r.waker.WakeBy(r.now + dirtyRetry) // a reconcile has taken its place
+	e, res := r.commit(k, &r.op)
+	if res != stored {
+		if res == contended {
+			r.waker.WakeBy(r.now)
+		}
 		return
 	}
 	retryAfter := e.RetryAfter
@@ -146,7 +175,7 @@ func (r *Records) WakeForSeat() {
 	if r.seat.me.Epoch == 0 {
 		return
 	}
-	r.waker.WakeBy(r.seat.beat + r.beatInterval())
+	r.waker.WakeBy(r.seat.beat + r.beatInterval)
 	if r.firstDue > 0 {
 		r.waker.WakeBy(min(r.firstDue, r.nextReconcile))
 		if r.seat.nextDeath > 0 {
@@ -155,21 +184,28 @@ func (r *Records) WakeForSeat() {
 	}
 }
 
-// maintainAll asserts the configured limits, if so asked, and takes back what dead workers hold, in all records of all pools.
-func (r *Records) maintainAll(assert bool) {
+// maintainAll carries a maintenance out in all records of all pools. What is contended is done again in a later turn.
+func (r *Records) maintainAll(m maintenance) {
 	for _, o := range r.pools {
-		r.eachRecord(o, func(k *Key) { r.maintain(k, assert) })
+		r.eachRecord(o, func(k *Key) {
+			if r.maintain(k, m == maintainAssert) == contended {
+				r.maintenance = max(r.maintenance, m)
+				r.waker.WakeBy(r.now)
+			}
+		})
 	}
 }
 
-func (r *Records) maintain(k *Key, assert bool) {
+func (r *Records) maintain(k *Key, assert bool) result {
+	target := r.target(k)
+	target.Expect = false
 	for range maxSwaps {
-		target := r.target(k)
-		target.Expect = false
 		r.maintainOp = admission.Maintain(target, assert, &r.seat.live)
-		e, stored := r.try(k, &r.maintainOp, &r.seat.live)
-		if e == nil || stored || e.Verdict >= admission.VerdictStale {
-			return
+		r.single[0] = &r.maintainOp
+		e, res := r.try(k, r.single[:], &r.seat.live)
+		if res != contended || e.Verdict >= admission.VerdictStale {
+			return stored
 		}
 	}
+	return contended
 }

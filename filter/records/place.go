@@ -2,27 +2,23 @@ package records
 
 import (
 	"github.com/headgate/headgate/admission"
-	"github.com/headgate/headgate/filter/abi"
 )
 
 // evictionTries is how many slots are looked at for an idle one before a new key shares the pool's other key.
 const evictionTries = 16
 
-// resolve returns the key whose record is to be used for k: k itself, or the pool's other key if there is no slot left.
-func (r *Records) resolve(k *Key) *Key {
-	if !k.fixed {
-		k = k.Pool.KeyFor(k.Name) // it may have been forgotten while the request waited elsewhere
+// place makes sure that a key has a place.
+func (r *Records) place(k *Key) result {
+	if k.fixed || k.placed {
+		return stored
 	}
-	if k.fixed || k.placed || r.locate(k, nil) {
-		return k
-	}
-	return k.Pool.other
+	return r.locate(k, nil)
 }
 
 // relocate finds a key's place anew after its record turned out to be retired or another key's.
-func (r *Records) relocate(k *Key) bool {
+func (r *Records) relocate(k *Key) result {
 	if k.fixed {
-		return false
+		return failed
 	}
 	old := k.place
 	k.placed = false
@@ -30,83 +26,98 @@ func (r *Records) relocate(k *Key) bool {
 }
 
 // locate finds a key's place in the pool's directory, or gives it one. refused is the place that was found unusable.
-func (r *Records) locate(k *Key, refused *admission.Place) bool {
+func (r *Records) locate(k *Key, refused *admission.Place) result {
 	o := k.Pool
 	for range maxSwaps {
-		cas := r.readDirectory(o)
+		cas, res := r.readDirectory(o)
+		if res != stored {
+			return res
+		}
 		place, found := r.directory.Lookup(k.Name)
 		if found && (refused == nil || place != *refused) {
 			k.setPlace(place)
-			return true
+			return stored
 		}
 		before := r.directory.Len()
-		if place, found = r.assign(k, place, found); !found {
-			return false
+		if place, res = r.assign(k, place, found); res != stored {
+			return res
 		}
 		added := r.directory.Len() - before
 		addGauge(o.stats.Keys, added)
 		r.out = r.directory.Append(r.out[:0])
-		if abi.SetShared(o.directory(), r.out, cas) == abi.StatusOK {
+		switch res = r.set(&o.stats, o.directory(), r.out, cas); res {
+		case stored:
 			k.setPlace(place)
-			return true
+			return stored
+		case failed:
+			addGauge(o.stats.Keys, -added)
+			return failed
 		}
 		addGauge(o.stats.Keys, -added)
 	}
-	return false
+	return contended
 }
 
-func (r *Records) readDirectory(o *Pool) (cas uint32) {
-	b, cas, s := abi.GetShared(o.directory())
-	if s != abi.StatusOK {
-		b, cas = nil, abi.CreateIfAbsent
-	}
+func (r *Records) readDirectory(o *Pool) (cas uint32, res result) {
+	b, cas, res := get(o.directory())
 	r.directory.Decode(b)
-	return cas
+	return cas, res
 }
 
-// assign changes the decoded directory so that it gives k a place; false if there is none to give. A key that has its
-// entry but found the record retired renews it; a key that requests here depend on gets a place in any case.
-func (r *Records) assign(k *Key, place admission.Place, listed bool) (admission.Place, bool) {
+// assign changes the decoded directory so that it gives k a place. A key that has its entry but found the record
+// retired renews it; a key that requests here depend on gets a place in any case.
+func (r *Records) assign(k *Key, place admission.Place, listed bool) (admission.Place, result) {
 	o, d := k.Pool, &r.directory
 	if listed {
-		if r.retire(o, place) {
-			return d.Assign(place.Slot, k.Name), true
+		switch r.retire(o, place) {
+		case stored:
+			return d.Assign(place.Slot, k.Name), stored
+		case contended:
+			return place, contended
+		case failed:
+			return place, failed
 		}
 		d.Vacate(place.Slot)
 	}
-	if _, configured := o.Keys[k.Name]; configured || listed || k.involved() || d.CountUnconfigured(o.Keys) < o.maxKeys {
-		return d.Add(k.Name), true
+	if _, configured := o.Keys[k.Name]; configured || listed || k.used() || d.CountUnconfigured(o.Keys) < o.maxKeys {
+		return d.Add(k.Name), stored
 	}
 	for range min(evictionTries, d.Len()) {
 		o.clockHand = (o.clockHand + 1) % d.Len()
 		name, place := d.At(o.clockHand)
-		if _, configured := o.Keys[name]; !configured && r.retire(o, place) {
-			return d.Assign(place.Slot, k.Name), true
+		if _, configured := o.Keys[name]; !configured && r.retire(o, place) == stored {
+			return d.Assign(place.Slot, k.Name), stored
 		}
 	}
-	return admission.Place{}, false
+	return place, full
 }
 
-// retire gives up the record in a slot if it is idle, so that the slot can change hands.
-func (r *Records) retire(o *Pool, place admission.Place) bool {
+// retire gives up the record in a slot if it is idle, so that the slot can change hands; full if it is in use.
+func (r *Records) retire(o *Pool, place admission.Place) result {
 	data := o.data(place.Slot)
 	r.retireOp = admission.Retire(r.now, place.Gen)
 	for range maxSwaps {
-		state, cas, s := abi.GetShared(data)
-		if s != abi.StatusOK {
-			state, cas = nil, abi.CreateIfAbsent
+		state, cas, res := get(data)
+		if res != stored {
+			return res
 		}
 		next, e := r.machine.Step(state, &r.retireOp)
 		r.directory.RaiseGen(e.Gen)
 		if e.Verdict != admission.VerdictDone {
-			return false
+			return full
 		}
-		if !e.Changed || abi.SetShared(data, next, cas) == abi.StatusOK {
+		if !e.Changed {
+			return stored
+		}
+		switch res = r.set(&o.stats, data, next, cas); res {
+		case stored:
 			r.lower(&o.stats, e) // holds that were over
-			return true
+			return stored
+		case failed:
+			return failed
 		}
 	}
-	return false
+	return contended
 }
 
 // eachRecord calls f with a key for every record that the pool has. The keys in slots are not those of KeyFor.

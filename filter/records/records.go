@@ -22,30 +22,43 @@ type Waker interface {
 	WakeBy(at int64)
 }
 
-// A Waiter is told what becomes of a ticket that waits. Both calls end the ticket's wait.
+// A Waiter is told what becomes of a ticket that was not decided at once. Granted must not call the Records.
 type Waiter interface {
-	// Granted tells that the ticket has a permit.
+	// Granted tells that a ticket that waited has a permit. It ends the ticket's wait.
 	Granted(Permit)
-	// Expired tells that the ticket's budget is used up, and in how many seconds it is worth to come back.
+	// Expired tells that the ticket's budget is used up, and in how many seconds it is worth to come back. It ends the
+	// wait.
 	Expired(retryAfter int)
+	// Decided tells what a later turn has made of an acquire: what Acquire would have returned.
+	Decided(Answer, Decision)
 }
 
 // A Ticket is a request of this context's that asks a key for a permit. Whoever makes it sets Key, Tenant, Weight and
-// Waiter, and leaves it where it is while it waits.
+// Waiter, and leaves it where it is while it waits or is being decided.
 type Ticket struct {
 	Key    *Key   // Acquire sets another one if the key has no record of its own
 	Tenant uint64 // 0 if the pool isn't fair by tenant
 	Weight uint32
 	Waiter Waiter
 
-	Seq     uint32 // its number in this context's incarnation
-	Since   int64  // when it began to wait
-	Due     int64  // when its budget is used up
-	waiting bool
+	Seq   uint32 // its number in this context's incarnation
+	Since int64  // when it began to wait, or to be decided
+	Due   int64  // when its budget is used up
+
+	decideBy int64 // when the acquire is given up if it could not be decided
+	state    ticketState
 }
 
-// Waiting reports whether the ticket is in the queue, as far as is known here.
-func (t *Ticket) Waiting() bool { return t.waiting }
+type ticketState uint8
+
+const (
+	ticketIdle     ticketState = iota
+	ticketDeciding             // in Records.undecided
+	ticketWaiting              // in its key's queue, as far as is known here
+)
+
+// Open reports whether the ticket's Waiter has something to hear yet.
+func (t *Ticket) Open() bool { return t.state != ticketIdle }
 
 // A Permit is what a request of this context's holds. The zero Permit is none.
 type Permit struct {
@@ -58,6 +71,16 @@ type Permit struct {
 
 // IsProbe reports whether the permit's request is its breaker's probe.
 func (p *Permit) IsProbe() bool { return p.Key != nil && p.Key.probe == p.Seq }
+
+// A Decision is how far an acquire has come.
+type Decision uint8
+
+// The decisions.
+const (
+	Decided  Decision = iota // the answer says how
+	Deciding                 // other workers' swaps came first: a later turn decides, and tells the Waiter
+	Failed                   // the store answered with an error, or has no seat for this context
+)
 
 // An Answer is what became of an acquire.
 type Answer struct {
@@ -73,14 +96,22 @@ type Records struct {
 	pools []*Pool
 	now   int64 // monotonic time of the current callback
 
+	beatInterval int64              // how often a seat's lease is renewed, nanoseconds
+	quietTime    admission.Duration // of a record made in place of a lost one
+
 	machine admission.Machine
 
 	// The operations in hand. Each kind that may be needed in the middle of another has one of its own.
 	op, reconcileOp, retireOp, maintainOp admission.Op
 
-	waits     []admission.Ticket // scratch of reconcile
-	expired   []uint32           // scratch of expire
-	out       []byte             // scratch for directories and tables
+	ops    []*admission.Op // what commit stores in one swap
+	single [1]*admission.Op
+
+	inflight  []admission.TenantInflight // scratch of truth
+	waits     []admission.Ticket         // likewise
+	unseen    []uint32                   // scratch of grantUnseen
+	expired   []uint32                   // scratch of expire
+	out       []byte                     // scratch for directories and tables
 	directory admission.Directory
 
 	seat    seat
@@ -89,8 +120,10 @@ type Records struct {
 	permits       int                // of this context's requests
 	tickets       map[uint32]*Ticket // that wait, by number
 	waitedKeys    []*Key             // with tickets
+	undecided     []*Ticket          // whose acquire was contended
 	timed         []*Key             // in whose record time alone will free something
-	dirty         []*Key             // whose record may differ from the truth
+	dirty         []*Key             // whose record may differ from the truth, or whose journal is not stored
+	maintenance   maintenance        // of all records, to be done again
 	gaugesSuspect bool               // the gauges may have lost touch with the records
 
 	firstDue      int64 // no ticket is due before this; 0: none waits
@@ -99,7 +132,9 @@ type Records struct {
 
 // New returns the records for a configuration. It touches none until the first operation.
 func New(cfg *config.Config, w Waker) *Records {
-	return &Records{cfg: cfg, waker: w, tickets: map[uint32]*Ticket{}}
+	beat := int64(cfg.Lease) / beatsPerLease
+	return &Records{cfg: cfg, waker: w, tickets: map[uint32]*Ticket{},
+		beatInterval: beat, quietTime: admission.Duration(beat + beat/2)}
 }
 
 // AddPool adds one of the configuration's pools.
@@ -113,54 +148,95 @@ func (r *Records) AddPool(c *config.Pool, stats Stats) *Pool {
 func (r *Records) SetTime(now int64) { r.now = now }
 
 // target is where and by whom an operation on a key is carried out.
+//
+//go:noinline // many bytes in many places
 func (r *Records) target(k *Key) admission.Target {
-	return admission.Target{Now: r.now, Gen: k.place.Gen, Name: k.Name, Me: r.seat.me, Expect: k.involved(), Limit: k.limit,
-		QuietTime: admission.Duration(r.beatInterval() + r.beatInterval()/2), Shaping: &k.Pool.Shaping}
+	return admission.Target{Now: r.now, Gen: k.place.Gen, Name: k.Name, Me: r.seat.me, Expect: k.involved(),
+		Limit: k.limit, QuietTime: r.quietTime, Shaping: &k.Pool.Shaping}
 }
 
-// targetOf is target for an operation of a request whose column has to be there, whatever is counted here by now.
-func (r *Records) targetOf(k *Key) admission.Target {
-	t := r.target(k)
-	t.Expect = true
-	return t
-}
+// leastDeciding is how long an acquire may take to be decided even where a request may not wait: being decided is no
+// waiting.
+const leastDeciding = admission.Second
 
-// Acquire asks for a permit for a ticket. If the verdict is VerdictWaiting, the ticket waits for budget and its Waiter is
-// told the rest; with budget <= 0 it doesn't wait. False: the store failed, and nothing was decided.
-func (r *Records) Acquire(t *Ticket, budget admission.Duration) (Answer, bool) {
-	if !r.ensureSeat() {
-		return Answer{}, false
+// Acquire asks for a permit for a ticket, which may wait for budget; <= 0: not at all. The decision is to fall until
+// the given time; with Deciding the Waiter is told it, and with VerdictWaiting what becomes of the wait.
+func (r *Records) Acquire(t *Ticket, budget admission.Duration, deadline int64) (Answer, Decision) {
+	t.Since, t.Due = r.now, r.now+int64(budget)
+	t.decideBy = r.now + int64(max(budget, leastDeciding))
+	if deadline > 0 {
+		t.decideBy = min(t.decideBy, deadline)
 	}
-	t.Seq = r.seat.nextTicket()
-	e := r.ask(t, budget)
-	if e == nil {
-		return Answer{}, false
+	return r.decide(t)
+}
+
+// decide carries an acquire out, or leaves it to a later turn.
+func (r *Records) decide(t *Ticket) (Answer, Decision) {
+	e, res := r.ask(t)
+	switch res {
+	case stored:
+	case contended:
+		t.state = ticketDeciding
+		r.undecided = append(r.undecided, t)
+		r.waker.WakeBy(r.now)
+		return Answer{}, Deciding
+	default:
+		return Answer{}, Failed
 	}
 	a := Answer{Verdict: e.Verdict, RetryAfter: e.RetryAfter}
 	switch e.Verdict {
 	case admission.VerdictGranted:
 		a.Permit = r.granted(t, e)
 	case admission.VerdictWaiting:
-		r.wait(t, budget)
+		r.wait(t)
 	}
-	return a, true
+	return a, Decided
 }
 
-// ask carries an acquire out on the key's record, or on the record of the key that stands in for it. Nil: the store failed.
-func (r *Records) ask(t *Ticket, budget admission.Duration) *admission.Effect {
-	for range 2 { // twice: the key may lose its place in between, and share another
-		k := r.resolve(t.Key)
+// ask carries an acquire out on the key's record, or on the record of the key that stands in for it.
+func (r *Records) ask(t *Ticket) (*admission.Effect, result) {
+	k := t.Key
+	if res := r.ensureSeat(k.Pool); res != stored {
+		return nil, r.postpone(k, res)
+	}
+	if !k.fixed {
+		k = k.Pool.KeyFor(k.Name) // it may have been forgotten while the request waited elsewhere
+	}
+	for {
 		t.Key = k
-		r.op = admission.Acquire(r.target(k), admission.Request{Tenant: t.Tenant, Weight: t.Weight, Seq: t.Seq,
-			Queue: k.Pool.Queue, Fair: k.Pool.FairBy, Budget: budget})
-		if e := r.step(k); e != nil {
-			return e
+		res := r.place(k)
+		if res == stored {
+			t.Seq = r.seat.nextTicket()
+			r.op = admission.Acquire(r.target(k), admission.Request{Tenant: t.Tenant, Weight: t.Weight, Seq: t.Seq,
+				Queue: k.Pool.Queue, Fair: k.Pool.FairBy, Budget: admission.Duration(t.Due - r.now)})
+			var e *admission.Effect
+			if e, res = r.commit(k, &r.op); res == stored {
+				return e, stored
+			}
+		} else if res != full {
+			return nil, r.postpone(k, res)
 		}
-		if k.fixed || k.placed {
-			return nil
+		if res != full {
+			return nil, res
+		}
+		k = k.Pool.other // there is no slot left, or the key has lost its own; other has always one
+	}
+}
+
+// DecideAgain takes up the acquires that an earlier turn could not decide.
+func (r *Records) DecideAgain() {
+	undecided := r.undecided
+	r.undecided = r.undecided[:0:0]
+	for _, t := range undecided {
+		t.state = ticketIdle
+		if r.now >= t.decideBy {
+			t.Waiter.Expired(1)
+			continue
+		}
+		if a, d := r.decide(t); d != Deciding {
+			t.Waiter.Decided(a, d)
 		}
 	}
-	return nil
 }
 
 // granted counts a permit that the record already counts for this context; e is the effect that says so.
@@ -171,15 +247,15 @@ func (r *Records) granted(t *Ticket, e *admission.Effect) Permit {
 		k.probe = t.Seq
 	}
 	if r.permits++; r.permits == 1 {
-		r.waker.WakeBy(r.seat.beat + r.beatInterval())
+		r.waker.WakeBy(r.seat.beat + r.beatInterval)
 	}
 	return Permit{Key: k, Tenant: t.Tenant, Seq: t.Seq, Since: r.now, BreakerGen: e.BreakerGen}
 }
 
 // wait notes that a ticket is in its key's queue.
-func (r *Records) wait(t *Ticket, budget admission.Duration) {
+func (r *Records) wait(t *Ticket) {
 	k := t.Key
-	t.Since, t.Due, t.waiting = r.now, r.now+int64(budget), true
+	t.Since, t.state = r.now, ticketWaiting
 	r.tickets[t.Seq] = t
 	if len(k.waiting) == 0 {
 		r.waitedKeys = append(r.waitedKeys, k)
@@ -199,7 +275,7 @@ func (r *Records) wait(t *Ticket, budget admission.Duration) {
 //go:noinline // what is rare and called from many places stays one piece of the module
 func (r *Records) stopWaiting(t *Ticket) {
 	k := t.Key
-	t.waiting = false
+	t.state = ticketIdle
 	delete(r.tickets, t.Seq)
 	for i, w := range k.waiting {
 		if w == t {
@@ -218,39 +294,53 @@ func (r *Records) stopWaiting(t *Ticket) {
 	}
 }
 
-// Cancel ends a ticket's wait. If the ticket had been granted, its permit goes on to the next one.
+// Cancel ends a ticket's wait, or withdraws an acquire that is not decided. If the ticket had been granted, its permit
+// goes on to the next one.
 func (r *Records) Cancel(t *Ticket) {
+	if r.withdraw(t) {
+		return
+	}
 	k := t.Key
 	r.stopWaiting(t)
-	r.op = admission.Cancel(r.targetOf(k), t.Tenant, t.Seq)
-	if r.step(k) == nil {
-		r.failed(k)
-	}
+	k.journal = append(k.journal, admission.Cancel(admission.Target{}, t.Tenant, t.Seq))
+	r.commit(k, nil)
 }
 
-// Release gives a permit back.
+// withdraw forgets an acquire that is not decided: nothing of it is stored. False: the ticket is none.
+func (r *Records) withdraw(t *Ticket) bool {
+	if t.state != ticketDeciding {
+		return false
+	}
+	t.state = ticketIdle
+	for i, u := range r.undecided {
+		if u == t {
+			r.undecided = append(r.undecided[:i], r.undecided[i+1:]...)
+			break
+		}
+	}
+	return true
+}
+
+// Release gives a permit back. What the finish says arrives in the record, if not now then with the next swap that
+// works.
 func (r *Records) Release(p Permit, f admission.Finish) {
 	k := p.Key
 	k.remove(p.Tenant)
 	r.permits--
-	f.BreakerGen = p.BreakerGen
-	r.op = admission.Release(r.targetOf(k), p.Tenant, p.Seq, f)
 	if k.probe == p.Seq {
 		k.probe = 0
 	}
-	if r.step(k) == nil {
-		r.failed(k)
-	}
+	f.BreakerGen = p.BreakerGen
+	k.journal = append(k.journal, admission.Release(admission.Target{}, p.Tenant, p.Seq, f))
+	r.commit(k, nil)
 }
 
 // Report tells how the breaker's probe will end.
 func (r *Records) Report(p *Permit, o admission.Outcome) {
 	k := p.Key
-	r.op = admission.Report(r.targetOf(k), p.Seq, o)
 	k.probe = 0
-	if r.step(k) == nil {
-		r.failed(k)
-	}
+	k.journal = append(k.journal, admission.Report(admission.Target{}, p.Seq, o))
+	r.commit(k, nil)
 }
 
 // ForgetPermit counts a permit as held no more, without giving it back: a reconcile takes it out of the record.
@@ -266,25 +356,27 @@ func (r *Records) ForgetPermit(p Permit) {
 
 // ForgetTicket ends a ticket's wait, without withdrawing it: a reconcile takes it out of the record.
 func (r *Records) ForgetTicket(t *Ticket) {
-	r.stopWaiting(t)
-	r.failed(t.Key)
+	if !r.withdraw(t) {
+		r.stopWaiting(t)
+		r.failed(t.Key)
+	}
 }
 
-// failed counts a failure of the store and remembers to make up for it.
+// failed counts a fault that has parted a key's record from the truth, and remembers to put it right.
 func (r *Records) failed(k *Key) {
 	abi.Increment(k.Pool.stats.StoreError, 1)
-	r.mark(k)
+	r.mark(k, r.now+dirtyRetry)
 }
 
-// mark remembers that a key's record has to be reconciled.
+// mark remembers that a key's record has to be reconciled, or its journal stored, and when to try.
 //
 //go:noinline // as stopWaiting
-func (r *Records) mark(k *Key) {
+func (r *Records) mark(k *Key, at int64) {
 	if !k.dirty {
 		k.dirty = true
 		r.dirty = append(r.dirty, k)
 	}
-	r.waker.WakeBy(r.now + dirtyRetry)
+	r.waker.WakeBy(at)
 }
 
 // each calls f with every key this context knows.

@@ -5,9 +5,9 @@ import "github.com/headgate/headgate/filter/abi"
 // recount puts the gauges right after something may have parted them from the records: a VM that died between changing
 // one and the other, a record that was lost.
 //
-// The gauges follow the changes of all workers, so they can be compared with the records only while no worker changes any:
-// when this worker is about to leave and is the only one. cas is the worker table's, as this worker has seen itself alone
-// in it.
+// The gauges follow the changes of all workers, so they can be compared with the records only while no worker changes
+// any: when this worker is about to leave and is the only one. cas is the worker table's, as this worker has seen
+// itself alone in it.
 func (r *Records) recount(cas uint32) {
 	for _, o := range r.pools {
 		var inflight, queued, onHold int
@@ -20,7 +20,7 @@ func (r *Records) recount(cas uint32) {
 		inflight -= int(abi.Metric(o.stats.Inflight))
 		queued -= int(abi.Metric(o.stats.Queued))
 		onHold -= int(abi.Metric(o.stats.OnHold))
-		if r.readTable(&r.seat.live) != cas {
+		if now, res := r.readTable(&r.seat.live); res != stored || now != cas {
 			return // another worker has come meanwhile
 		}
 		addGauge(o.stats.Inflight, inflight)

@@ -32,22 +32,23 @@ func (s *seat) nextTicket() uint32 {
 	return s.ticket
 }
 
-func (r *Records) beatInterval() int64 { return int64(r.cfg.Lease) / beatsPerLease }
-
-// ensureSeat makes sure that this context has a living seat before it touches a record; false if the store failed.
-func (r *Records) ensureSeat() bool {
+// ensureSeat makes sure that this context has a living seat before it touches a record of a pool.
+func (r *Records) ensureSeat(o *Pool) result {
 	someDead := r.seat.nextDeath > 0 && r.now >= r.seat.nextDeath
-	if r.seat.me.Epoch != 0 && !someDead && r.now-r.seat.beat < 2*r.beatInterval() {
-		return true
+	if r.seat.me.Epoch != 0 && !someDead && r.now-r.seat.beat < 2*r.beatInterval {
+		return stored
 	}
-	return r.renew()
+	return r.renew(o)
 }
 
-// renew beats, or claims a seat if there is none or another worker has it.
-func (r *Records) renew() bool {
+// renew beats, or claims a seat if there is none or another worker has it. The swaps lost count in a pool's statistics.
+func (r *Records) renew(o *Pool) result {
 	s := &r.seat
 	for range maxSwaps {
-		cas := r.readTable(&s.table)
+		cas, res := r.readTable(&s.table)
+		if res != stored {
+			return res
+		}
 		full := s.table.Full()
 		me, ok := s.me, true
 		if !s.table.Beat(me, r.now, r.cfg.Lease) {
@@ -57,29 +58,32 @@ func (r *Records) renew() bool {
 			if s.mayComplain(r.now) {
 				abi.Log(abi.LogError, "no seat left in the worker table of domain "+r.cfg.Domain)
 			}
-			return false
+			return failed
 		}
-		if r.storeTable(cas) {
+		switch res = r.storeTable(o, cas); res {
+		case stored:
 			s.beat = r.now
 			displaced := me != s.me && (s.me.Epoch != 0 || full)
 			if me != s.me {
 				r.takeSeat(me)
 			}
 			r.sweep(displaced)
-			return true
+			return stored
+		case failed:
+			return failed
 		}
 	}
-	return false
+	return contended
 }
 
-// takeSeat begins to use a new seat: grants for it arrive in its mailbox, and what was counted under an old one is counted
-// anew.
+// takeSeat begins to use a new seat: grants for it arrive in its mailbox, and what was counted under an old one is
+// counted anew.
 func (r *Records) takeSeat(me admission.Worker) {
 	r.seat.me = me
 	r.mailbox.open(r.cfg.Domain, me.Seat)
 	r.each(func(k *Key) {
 		if k.involved() {
-			r.mark(k)
+			r.mark(k, r.now+dirtyRetry)
 		}
 	})
 }
@@ -101,7 +105,7 @@ func (r *Records) sweep(displaced bool) {
 	s.swept = append(s.swept[:0], s.dead...)
 	if fresh {
 		s.nextSweep = r.now + int64(r.cfg.Lease)
-		r.maintainAll(false)
+		r.maintainAll(maintainReap)
 	}
 }
 
@@ -127,32 +131,36 @@ func (s *seat) mayComplain(now int64) bool {
 // leave gives the seat up, once nothing is held or waited for.
 func (r *Records) leave() {
 	s := &r.seat
-	for try := 0; s.me.Epoch != 0 && try < maxSwaps; try++ {
-		cas := r.readTable(&s.table)
+	for range maxSwaps {
+		cas, res := r.readTable(&s.table)
+		if res != stored {
+			return
+		}
 		if r.gaugesSuspect && s.table.Alone(s.me) {
 			r.recount(cas)
 		}
 		s.table.Leave(s.me)
-		if r.storeTable(cas) {
+		switch r.storeTable(r.pools[0], cas) {
+		case stored:
 			s.me = admission.Worker{}
+			return
+		case failed:
+			return // the next tick, or the lease
 		}
 	}
 }
 
 func (r *Records) tableKey() string { return prefix + r.cfg.Domain + "/workers" }
 
-func (r *Records) readTable(t *admission.WorkerTable) (cas uint32) {
-	b, cas, s := abi.GetShared(r.tableKey())
-	if s != abi.StatusOK {
-		b, cas = nil, abi.CreateIfAbsent
-	}
+func (r *Records) readTable(t *admission.WorkerTable) (cas uint32, res result) {
+	b, cas, res := get(r.tableKey())
 	t.Decode(b)
-	return cas
+	return cas, res
 }
 
-func (r *Records) storeTable(cas uint32) bool {
+func (r *Records) storeTable(o *Pool, cas uint32) result {
 	r.out = r.seat.table.Append(r.out[:0])
-	return abi.SetShared(r.tableKey(), r.out, cas) == abi.StatusOK
+	return r.set(&o.stats, r.tableKey(), r.out, cas)
 }
 
 // random is a random number: two VMs can start in the same nanosecond, so a time would not tell them apart.

@@ -5,79 +5,173 @@ import (
 	"github.com/headgate/headgate/filter/abi"
 )
 
-// maxSwaps is how often a step is tried against other workers' swaps before the store counts as failed. docs/rationale.md
-// says why 16.
+// maxSwaps is how often a turn tries to store something against other workers' swaps. Every swap lost is one that
+// another worker has won, so the next turn goes on trying: contention is no failure. docs/rationale.md says why 16.
 const maxSwaps = 16
 
-// fenced is the effect of an operation that a reconcile has taken the place of.
-var fenced = admission.Effect{Verdict: admission.VerdictFenced}
+// A result is what became of an attempt to change something in the store.
+type result uint8
 
-// step carries out r.op on a key's record until it is stored, and tells the workers whom it concerns. Nil: the store failed
-// and nothing is changed, or the key has lost its place and there is no other.
-func (r *Records) step(k *Key) *admission.Effect {
+const (
+	stored    result = iota
+	contended        // other workers' swaps came first all the time: nothing is changed, a later turn tries again
+	failed           // the store answered with an error: nothing is changed
+	full             // of a key's place: there is none to give
+)
+
+// commit stores in one swap what the key's journal says, and then op; nil: nothing more. The journal is empty then. If
+// that is not possible now, the journal stays, and the key is marked for a later turn.
+func (r *Records) commit(k *Key, op *admission.Op) (*admission.Effect, result) {
+	r.batch(k, op)
 	for range maxSwaps {
-		e, stored := r.try(k, &r.op, nil)
-		if e == nil {
-			return nil
-		}
+		e, res := r.try(k, r.ops, nil)
 		switch {
+		case res == failed:
+			return nil, r.postpone(k, failed)
 		case e.Verdict == admission.VerdictStale:
-			if !r.relocate(k) {
-				return nil
+			if res := r.relocate(k); res != stored {
+				return nil, r.postpone(k, res)
 			}
-			r.op.Gen = k.place.Gen
+			r.retarget(k)
 		case e.Verdict == admission.VerdictFenced:
-			reconciled := r.renew() && r.reconcile(k)
-			if r.op.Kind != admission.OpAcquire {
-				return &fenced
+			if res := r.renew(k.Pool); res != stored {
+				return nil, r.postpone(k, res)
 			}
-			if !reconciled {
-				return nil
+			r.rejoin(k)
+		case res == stored:
+			k.journal = k.journal[:0]
+			if len(e.Unseen) > 0 {
+				r.grantUnseen(e)
 			}
-			r.op.Me = r.seat.me
-		case stored:
-			return e
+			return e, stored
 		}
 	}
-	return nil
+	return nil, r.postpone(k, contended)
 }
 
-// try makes one attempt at a step. The effect is nil if the store can't be read; stored says that the step is done. With
-// live set, the worker table is read into it after the record, so that it knows every worker that the record names.
-func (r *Records) try(k *Key, op *admission.Op, live *admission.WorkerTable) (e *admission.Effect, stored bool) {
-	state, cas, s := abi.GetShared(k.data)
-	switch s {
-	case abi.StatusOK:
-	case abi.StatusNotFound:
-		if op.Kind == admission.OpMaintain {
-			return nil, false // there is nothing to maintain
+// batch fills r.ops with the key's journal and op. The worker's column has to be there for the journal, whatever is counted
+// here by now.
+func (r *Records) batch(k *Key, op *admission.Op) {
+	r.ops = r.ops[:0]
+	target := r.target(k)
+	target.Expect = true
+	for i := range k.journal {
+		k.journal[i].Target = target
+		r.ops = append(r.ops, &k.journal[i])
+	}
+	if op != nil {
+		r.ops = append(r.ops, op)
+	}
+}
+
+// retarget makes the operations in hand those of the key's present place and of the context's present seat.
+func (r *Records) retarget(k *Key) {
+	for _, op := range r.ops {
+		op.Gen, op.Me = k.place.Gen, r.seat.me
+	}
+}
+
+// rejoin puts a reconcile before the operations in hand: the worker was declared dead, so its column has to be made
+// anew before anything can be taken off it. The truth is that of before the journal; a reconcile at the end has nothing
+// to add then.
+func (r *Records) rejoin(k *Key) {
+	if n := len(r.ops); r.ops[0] != &r.reconcileOp {
+		if r.ops[n-1].Kind == admission.OpReconcile {
+			r.ops = r.ops[:n-1]
 		}
-		state, cas = nil, abi.CreateIfAbsent
-	default:
-		return nil, false
+		r.reconcileOp = admission.Reconcile(r.target(k), r.truth(k, true))
+		r.ops = append(r.ops, nil)
+		copy(r.ops[1:], r.ops)
+		r.ops[0] = &r.reconcileOp
+	}
+	r.retarget(k)
+}
+
+// postpone leaves to a later turn what could not be stored in this one.
+func (r *Records) postpone(k *Key, res result) result {
+	stats := &k.Pool.stats
+	switch res {
+	case contended:
+		abi.Increment(stats.Contended, 1)
+		if len(k.journal) > 0 {
+			r.mark(k, r.now)
+		}
+	case failed:
+		abi.Increment(stats.StoreError, 1)
+		if k.used() {
+			r.mark(k, r.now+dirtyRetry)
+		}
+	}
+	return res
+}
+
+// nothing is the effect of maintaining a record that isn't there.
+var nothing admission.Effect
+
+// try makes one attempt at a step. The effect is there unless the store failed. The result is contended if the swap was
+// lost or the record refused the step; the effect's verdict tells which. With live set, the worker table is read into
+// it after the record, so that it knows every worker that the record names.
+func (r *Records) try(k *Key, ops []*admission.Op, live *admission.WorkerTable) (*admission.Effect, result) {
+	state, cas, res := get(k.data)
+	if res != stored {
+		return nil, res
+	}
+	if state == nil && ops[0].Kind == admission.OpMaintain {
+		return &nothing, stored
 	}
 	if live != nil {
 		r.out = append(r.out[:0], state...) // the next host call reuses the memory of this one
 		state = r.out
-		r.readTable(live)
+		if _, res := r.readTable(live); res != stored {
+			return nil, res
+		}
 	}
-	next, e := r.machine.Step(state, op)
+	next, e := r.machine.Steps(state, ops)
 	r.expectChange(k, e.NextChange)
 	if !e.Changed {
-		return e, e.Verdict < admission.VerdictStale
+		if e.Verdict < admission.VerdictStale {
+			return e, stored
+		}
+		return e, contended
 	}
 	stats := &k.Pool.stats
 	stats.raise(e)
-	if abi.SetShared(k.data, next, cas) != abi.StatusOK {
+	if res := r.set(stats, k.data, next, cas); res != stored {
 		stats.unraise(e)
-		abi.Increment(stats.CASRetry, 1)
-		return e, false
+		if res == failed {
+			return nil, failed
+		}
+		return e, contended
 	}
 	r.lower(stats, e)
 	for i := range e.Grants {
 		r.mailbox.tell(e.Grants[i], r.cfg.Domain)
 	}
-	return e, true
+	return e, stored
+}
+
+// get reads a value, and the number to set it with; nil if there is none.
+func get(key string) (b []byte, cas uint32, res result) {
+	b, cas, s := abi.GetShared(key)
+	switch s {
+	case abi.StatusOK:
+		return b, cas, stored
+	case abi.StatusNotFound:
+		return nil, abi.CreateIfAbsent, stored
+	}
+	return nil, 0, failed
+}
+
+// set stores a value if nobody else has since it was read, and counts the swaps that are lost.
+func (r *Records) set(stats *Stats, key string, value []byte, cas uint32) result {
+	switch abi.SetShared(key, value, cas) {
+	case abi.StatusOK:
+		return stored
+	case abi.StatusCasMismatch:
+		abi.Increment(stats.CASRetry, 1)
+		return contended
+	}
+	return failed
 }
 
 // expectChange remembers when time alone will free something in a key's record, so that a tick sees to it; 0: never.
@@ -122,58 +216,50 @@ func (r *Records) lower(s *Stats, e *admission.Effect) {
 	}
 }
 
+// addGauge adds to a gauge.
+//
+//go:noinline // many bytes in many places
 func addGauge(gauge uint32, delta int) {
 	if delta != 0 {
 		abi.Increment(gauge, int64(delta))
 	}
 }
 
-// reconcile makes a key's record say what is true here, and tells the tickets that had been granted without a message;
-// false if the store failed.
-func (r *Records) reconcile(k *Key) bool {
-	for range maxSwaps {
-		r.reconcileOp = admission.Reconcile(r.target(k), r.truth(k))
-		e, stored := r.try(k, &r.reconcileOp, nil)
-		switch {
-		case e == nil:
-			r.failed(k)
-			return false
-		case e.Verdict == admission.VerdictStale:
-			if !r.relocate(k) {
-				r.failed(k)
-				return false
-			}
-		case e.Verdict == admission.VerdictFenced: // a later worker has the seat
-			if !r.renew() {
-				r.failed(k)
-				return false
-			}
-		case stored:
-			r.grantUnseen(e)
-			return true
-		}
+// reconcile makes a key's record say what is true here, and tells the tickets that had been granted without a message.
+func (r *Records) reconcile(k *Key) result {
+	r.op = admission.Reconcile(r.target(k), r.truth(k, false))
+	_, res := r.commit(k, &r.op)
+	if res == contended {
+		r.mark(k, r.now)
 	}
-	r.failed(k)
-	return false
+	return res
 }
 
-// truth is what this context knows of a key; valid until the next one.
-func (r *Records) truth(k *Key) admission.Truth {
+// truth is what this context knows of a key: as it is once the key's journal is stored, or as it was before.
+func (r *Records) truth(k *Key, before bool) admission.Truth {
 	k.forgetIdle()
-	r.waits = r.waits[:0]
+	r.inflight, r.waits = append(r.inflight[:0], k.inflight...), r.waits[:0]
 	for _, t := range k.waiting {
-		r.waits = append(r.waits, admission.Ticket{Tenant: uint16(k.tenant(t.Tenant, t.Weight)), Seq: t.Seq,
+		i := tenantIn(&r.inflight, t.Tenant, t.Weight)
+		r.waits = append(r.waits, admission.Ticket{Tenant: uint16(i), Seq: t.Seq,
 			Deadline: t.Due, Budget: uint32((t.Due - t.Since) / millisecond)})
 	}
-	return admission.Truth{Inflight: k.inflight, Waiting: r.waits, Probe: k.probe}
+	for i := 0; before && i < len(k.journal); i++ {
+		if op := &k.journal[i]; op.Kind != admission.OpReport {
+			r.inflight[tenantIn(&r.inflight, op.Tenant, 1)].Inflight++
+		}
+	}
+	return admission.Truth{Inflight: r.inflight, Waiting: r.waits, Probe: k.probe}
 }
 
 // grantUnseen tells the tickets that turned out to be granted.
 func (r *Records) grantUnseen(e *admission.Effect) {
-	for _, seq := range e.Unseen {
+	r.unseen = append(r.unseen[:0], e.Unseen...)
+	granted := admission.Effect{BreakerGen: e.BreakerGen, Probe: e.Probe}
+	for _, seq := range r.unseen {
 		if t := r.tickets[seq]; t != nil {
 			r.stopWaiting(t)
-			t.Waiter.Granted(r.granted(t, e))
+			t.Waiter.Granted(r.granted(t, &granted))
 		}
 	}
 }

@@ -1,11 +1,11 @@
+// Package text replaces the functions of package strings that the packages around it need. Package strings would add a
+// tenth to the wasm module's own code. A function that is called from many places is not inlined: a call is smaller
+// than a copy.
 package text
 
 import "strconv"
 
-// What the package needs of package strings, which would link a tenth of the wasm module's own code for it. What is called
-// from many places is not inlined, here and in the rest of the parser of configurations: a call is smaller than a copy.
-
-// Index is the position of sub in s, or -1.
+// Index returns the position of the first sub in s, or -1. sub is not empty.
 //
 //go:noinline
 func Index(s, sub string) int {
@@ -17,6 +17,8 @@ func Index(s, sub string) int {
 	return -1
 }
 
+// IndexByte returns the position of the first c in s, or -1.
+//
 //go:noinline
 func IndexByte(s string, c byte) int {
 	for i := range len(s) {
@@ -27,7 +29,7 @@ func IndexByte(s string, c byte) int {
 	return -1
 }
 
-// CutInLast splits a path around the last sep of its last segment.
+// CutInLast splits a path around the last sep in its last segment. Without one, before is the whole path.
 //
 //go:noinline
 func CutInLast(path string, sep byte) (before, after string, found bool) {
@@ -39,7 +41,7 @@ func CutInLast(path string, sep byte) (before, after string, found bool) {
 	return path, "", false
 }
 
-// Cut splits s around the first sep, which is not empty.
+// Cut splits s around the first sep, which is not empty. Without one, before is s.
 //
 //go:noinline
 func Cut(s, sep string) (before, after string, found bool) {
@@ -49,8 +51,10 @@ func Cut(s, sep string) (before, after string, found bool) {
 	return s, "", false
 }
 
+// HasPrefix reports whether s begins with prefix.
 func HasPrefix(s, prefix string) bool { return len(s) >= len(prefix) && s[:len(prefix)] == prefix }
 
+// CutPrefix returns s without the prefix, or s where it doesn't begin with it.
 func CutPrefix(s, prefix string) (rest string, found bool) {
 	if HasPrefix(s, prefix) {
 		return s[len(prefix):], true
@@ -58,7 +62,7 @@ func CutPrefix(s, prefix string) (rest string, found bool) {
 	return s, false
 }
 
-// WithoutSlashAtEnd cuts one slash off the end of s.
+// WithoutSlashAtEnd returns s without one slash at its end.
 func WithoutSlashAtEnd(s string) string {
 	if s != "" && s[len(s)-1] == '/' {
 		return s[:len(s)-1]
@@ -66,7 +70,7 @@ func WithoutSlashAtEnd(s string) string {
 	return s
 }
 
-// Trim cuts the bytes of set off both ends of s.
+// Trim returns s without the bytes of set at both ends.
 //
 //go:noinline
 func Trim(s, set string) string {
@@ -79,22 +83,24 @@ func Trim(s, set string) string {
 	return s
 }
 
-// Put appends s to b, for those who append a lot.
+// Put appends s to b. It is smaller than append where much is appended.
 //
 //go:noinline
 func Put(b []byte, s string) []byte { return append(b, s...) }
 
+// PutText appends s to texts, for the same reason as Put.
+//
 //go:noinline
 func PutText(texts []string, s string) []string { return append(texts, s) }
 
-// Around is a text around a number.
+// Around returns n as a decimal number between two texts.
 //
 //go:noinline
 func Around(before string, n int, after string) string {
 	return before + strconv.Itoa(n) + after
 }
 
-// EqualFold compares without regard to ASCII case only: unlike strings.EqualFold, never a letter k to a Kelvin sign.
+// EqualFold compares without regard to the case of ASCII letters. strings.EqualFold also takes a Kelvin sign for a k.
 //
 //go:noinline
 func EqualFold(a, b string) bool {
@@ -109,6 +115,7 @@ func EqualFold(a, b string) bool {
 	return true
 }
 
+// EqualFolds compares each element as EqualFold does.
 func EqualFolds(a, b []string) bool {
 	if len(a) != len(b) {
 		return false
@@ -121,6 +128,7 @@ func EqualFolds(a, b []string) bool {
 	return true
 }
 
+// Lower returns c in lower case where it is an ASCII letter, otherwise c.
 func Lower(c byte) byte {
 	if 'A' <= c && c <= 'Z' {
 		c |= 0x20
@@ -128,19 +136,26 @@ func Lower(c byte) byte {
 	return c
 }
 
-// OtherCase is s with the case of its letters turned that are from, an 'a' or an 'A', to its z.
-func OtherCase(s string, from byte) string {
+// What ChangeCase does: the first of the 26 letters that it changes.
+const (
+	ToLower byte = 'A'
+	ToUpper byte = 'a'
+)
+
+// ChangeCase returns s with its ASCII letters in lower or upper case. It is one function because two would be larger.
+func ChangeCase(s string, to byte) string {
 	b := Put(nil, s)
 	for i := range b {
-		if b[i]-from < 26 {
+		if b[i]-to < 26 {
 			b[i] ^= 0x20
 		}
 	}
 	return string(b)
 }
 
-// FirstRune is the first character of s and its length; utf8.RuneError and 1 where there is none. Package utf8's own
-// would be linked into the wasm module for this alone; the loop's is there anyway.
+// FirstRune returns the first character of s and its length, or utf8.RuneError and 1 where s doesn't begin with a whole
+// character. It uses the decoding of Go's range loop, which the module has anyway. utf8.DecodeRuneInString would add
+// code.
 //
 //go:noinline
 func FirstRune(s string) (first rune, n int) {
@@ -153,9 +168,10 @@ func FirstRune(s string) (first rune, n int) {
 	return first, len(s)
 }
 
+// IsDigit reports whether c is an ASCII digit.
 func IsDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// HexDigit is the value of a hexadecimal digit, or -1.
+// HexDigit returns the value of a hexadecimal digit, or -1.
 func HexDigit(c byte) int {
 	switch {
 	case IsDigit(c):
@@ -166,7 +182,14 @@ func HexDigit(c byte) int {
 	return -1
 }
 
-// CutDigits splits s after its leading ASCII digits.
+// The escapes of a JSON string, except \u: the bytes behind the backslash, and the character that each one means. Both
+// have 8 bytes, so that an index &7 needs no check of its bounds.
+const (
+	JSONEscapes = `"\/bfnrt`
+	JSONEscaped = "\"\\/\b\f\n\r\t"
+)
+
+// CutDigits splits s behind the ASCII digits at its beginning.
 //
 //go:noinline
 func CutDigits(s string) (digits, rest string) {
@@ -177,7 +200,7 @@ func CutDigits(s string) (digits, rest string) {
 	return s[:n], s[n:]
 }
 
-// ParseDigits is the value of a string of ASCII digits; ok is false when it is above most. No digits are 0.
+// ParseDigits returns the value of a string of ASCII digits; ok is false when it is above most. No digits are 0.
 func ParseDigits(digits string, most int64) (n int64, ok bool) {
 	for i := range len(digits) {
 		d := int64(digits[i] - '0')
@@ -189,7 +212,7 @@ func ParseDigits(digits string, most int64) (n int64, ok bool) {
 	return n, true
 }
 
-// IsName reports whether s is 1 to most ASCII letters, digits and bytes of more.
+// IsName reports whether s is 1 to most bytes: ASCII letters, digits and bytes of more.
 func IsName(s string, most int, more string) bool {
 	for i := range len(s) {
 		c := s[i]

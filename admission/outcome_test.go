@@ -1,0 +1,95 @@
+package admission_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headgate/headgate/admission"
+)
+
+// The endings of docs/ownership.md, as the downstream filter (the invocation's permit) and the upstream filter (the attempt's)
+// see them, and how each counts for the provider.
+var endings = []struct {
+	row    string // of the table in docs/ownership.md
+	what   string
+	ending admission.Ending
+	want   admission.Outcome
+}{
+	{"success", "a whole 200", admission.Ending{Sent: true, Status: 200, Whole: true}, admission.OutcomeSuccess},
+	{"success", "a whole 200 of an attempt", admission.Ending{Sent: true, Status: 200, Whole: true, Attempt: true}, admission.OutcomeSuccess},
+	{"success", "a whole 404: the client's own error", admission.Ending{Sent: true, Status: 404, Whole: true}, admission.OutcomeSuccess},
+	{"success", "a 403 that speaks of no rate limit", admission.Ending{Sent: true, Status: 403, Whole: true}, admission.OutcomeSuccess},
+	{"stream", "a stream to its last byte", admission.Ending{Sent: true, Status: 200, Whole: true}, admission.OutcomeSuccess},
+	{"stream", "a stream cut in the middle", admission.Ending{Sent: true, Status: 200}, admission.OutcomeFailure},
+	{"stream", "an upgraded connection, however it ends", admission.Ending{Sent: true, Status: 101, ClientLeft: true}, admission.OutcomeSuccess},
+	{"error", "a 500", admission.Ending{Sent: true, Status: 500, Whole: true}, admission.OutcomeFailure},
+	{"error", "a 429", admission.Ending{Sent: true, Status: 429, Whole: true}, admission.OutcomeFailure},
+	{"error", "a 403 that speaks of a rate limit", admission.Ending{Sent: true, Status: 403, RateLimited: true, Whole: true}, admission.OutcomeFailure},
+	{"error", "Envoy's 503 for a reset", admission.Ending{Sent: true, Status: 503, By: admission.ByProxyForFailure}, admission.OutcomeFailure},
+	{"error", "an attempt reset before its answer", admission.Ending{Sent: true, Attempt: true}, admission.OutcomeFailure},
+	{"error", "Envoy's 503 because its own limits are reached", admission.Ending{Sent: true, Status: 503, By: admission.ByProxy}, admission.OutcomeNone},
+	{"retry", "a failed try", admission.Ending{Sent: true, Status: 503, Whole: true, Attempt: true}, admission.OutcomeFailure},
+	{"back-off", "nothing was sent", admission.Ending{}, admission.OutcomeNone},
+	{"fallback", "the first model's try", admission.Ending{Sent: true, Status: 500, Whole: true, Attempt: true}, admission.OutcomeFailure},
+	{"hedge", "the try that was dropped for another's answer", admission.Ending{Sent: true, Attempt: true, Superseded: true}, admission.OutcomeCancel},
+	{"hedge", "a dropped try whose failure had begun", admission.Ending{Sent: true, Status: 500, Attempt: true, Superseded: true}, admission.OutcomeFailure},
+	{"client gone, queued at the invocation", "never sent", admission.Ending{ClientLeft: true}, admission.OutcomeNone},
+	{"client gone, queued at the attempt", "never sent", admission.Ending{ClientLeft: true, Attempt: true}, admission.OutcomeNone},
+	{"client gone, running", "before the answer", admission.Ending{Sent: true, ClientLeft: true}, admission.OutcomeCancel},
+	{"client gone, running", "in the middle of the answer", admission.Ending{Sent: true, Status: 200, ClientLeft: true, Attempt: true}, admission.OutcomeCancel},
+	{"client gone, running", "in the middle of a failure", admission.Ending{Sent: true, Status: 502, ClientLeft: true}, admission.OutcomeFailure},
+	{"client gone, running", "after the last byte", admission.Ending{Sent: true, Status: 200, Whole: true, ClientLeft: true}, admission.OutcomeSuccess},
+	{"client gone, in back-off", "the invocation's end", admission.Ending{Sent: true, ClientLeft: true}, admission.OutcomeCancel},
+	{"timeout", "Envoy's 504 of the route", admission.Ending{Sent: true, Status: 504, By: admission.ByProxyForFailure}, admission.OutcomeFailure},
+	{"timeout", "a try out of time", admission.Ending{Sent: true, Attempt: true}, admission.OutcomeFailure},
+	{"timeout", "a timer on the client's stream", admission.Ending{Sent: true, Status: 200, ClientLeft: true}, admission.OutcomeCancel},
+	{"refusal", "refused by a pool", admission.Ending{}, admission.OutcomeNone},
+	{"local reply", "another filter's answer to a request that went on", admission.Ending{Sent: true, Status: 403, By: admission.ByProxy}, admission.OutcomeNone},
+	{"local reply", "another filter's answer before it went on", admission.Ending{Status: 403, By: admission.ByProxy}, admission.OutcomeNone},
+	{"reload", "it changes nothing about an ending", admission.Ending{Sent: true, Status: 200, Whole: true}, admission.OutcomeSuccess},
+	{"trap", "no end is seen, so nothing is judged", admission.Ending{}, admission.OutcomeNone},
+}
+
+func TestJudgeEveryEnding(t *testing.T) {
+	for _, c := range endings {
+		t.Run(c.row+"/"+c.what, func(t *testing.T) {
+			require.Equal(t, c.want, admission.Judge(c.ending))
+		})
+	}
+}
+
+// The table above has every row of the document's, and no other.
+func TestJudgedEndingsAreTheDocumented(t *testing.T) {
+	text, err := os.ReadFile("../docs/ownership.md")
+	require.NoError(t, err)
+	documented, judged := map[string]bool{}, map[string]bool{}
+	for line := range strings.Lines(string(text)) {
+		if cells := strings.Split(line, "|"); len(cells) == 5 && !strings.HasPrefix(cells[1], "-") {
+			documented[strings.TrimSpace(cells[1])] = true
+		}
+	}
+	delete(documented, "case")
+	for _, c := range endings {
+		judged[c.row] = true
+	}
+	require.Equal(t, documented, judged)
+}
+
+// What is not the provider's answer is no pushback of it, and what it began with says how it will count.
+func TestJudgeAnswerAgreesWithJudgeOfTheWholeAnswer(t *testing.T) {
+	for status := 200; status < 600; status++ {
+		for _, by := range []admission.AnsweredBy{admission.ByProvider, admission.ByProxy, admission.ByProxyForFailure} {
+			for _, limited := range []bool{false, true} {
+				e := admission.Ending{Sent: true, Status: status, By: by, RateLimited: limited}
+				begun := admission.JudgeAnswer(e)
+				e.Whole = true
+				require.Equal(t, admission.Judge(e), begun, "%+v", e)
+				require.Equal(t, by == admission.ByProvider && status == 429, e.Pushback(), "%+v", e)
+				require.Equal(t, by == admission.ByProvider, e.Completed(), "%+v", e)
+			}
+		}
+	}
+}
