@@ -4,10 +4,10 @@ package admission
 //
 // A slot changes hands so that no two keys ever use it at once and no key ever has two:
 //
-//  1. The slot's record is retired at the old entry's generation. That succeeds only if the record is idle, and it stops
-//     every worker that still goes by the old entry.
-//  2. The directory's entry is replaced by one of a new generation, in a compare-and-swap against the directory that was
-//     read before step 1.
+//  1. The slot's record is retired at the old entry's generation. That succeeds only if the record is idle, and it
+//     stops every worker that still goes by the old entry.
+//  2. The directory's entry is replaced by one of a new generation, in a compare-and-swap against the directory that
+//     was read before step 1.
 //  3. The new key's first operation takes the retired record over, since its generation is newer.
 //
 // A worker that finds its key's slot retired or taken looks the key up again. If the entry is still the key's own, the

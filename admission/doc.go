@@ -103,20 +103,22 @@
 //	     grants", "a granted ticket is cancelled and forgotten", "nobody counts anew", "who was declared dead goes on as
 //	     before".
 //	I4   After each operation no eligible ticket waits while a permit is free.
-//	     Check: Watch (workConserving), shell_test.go. Mutants: "no dispatch after a release", "a release wakes instead of
-//	     handing over".
+//	     Check: Watch (workConserving), shell_test.go. Mutants: "no dispatch after a release", "a release wakes
+//	     instead of handing over".
 //	I5   First come, first served inside a tenant. No eligible waiting tenant had less inflight per weight than the one
 //	     granted.
-//	     Check: Watch (rule, tickets), the reference model. Mutants: "weights are ignored", "first come, first served whoever
-//	     it is".
+//	     Check: Watch (rule, tickets), the reference model. Mutants: "weights are ignored", "first come, first served
+//	     whoever it is".
 //	I6   While a tenant has a waiter and nothing running, each other tenant is granted at most once.
 //	     Check: Watch (overtaking). Mutant: TestLastGrantMutant.
-//	I7   No waiter outlives its budget by more than one tick (10 ms). An expired or cancelled waiter starts no work upstream.
+//	I7   No waiter outlives its budget by more than one tick (10 ms). An expired or cancelled waiter starts no work
+//	     upstream.
 //	     Check: Watch (tickets), shell_test.go. Mutants: "an expired ticket is granted", "nobody ends waits".
 //	I8   Permits and tickets of a dead worker are back within its lease and one tick. Streams that live longer than any
 //	     lease keep theirs.
 //	     Check: shell_test.go (columns of the dead). Mutants: "nobody reaps", "records are swept once for each death".
-//	I9   A change or removal of the configuration, or an upgrade of the module, resets no outstanding count and strands no
+//	I9   A change or removal of the configuration, or an upgrade of the module, resets no outstanding count and strands
+//	no
 //	     waiter. Going back to an earlier configuration is a change like any other.
 //	     Check: Watch (outstanding, limit), places_test.go. Mutant: "a reload starts fresh counts".
 //	I10  Memory and keys are bounded by configuration, whatever clients send.

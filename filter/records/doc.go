@@ -5,10 +5,13 @@
 // It guarantees:
 //
 //   - A step on a record is stored whole or not at all, and is tried again when another worker's swap came first.
-//   - What the context knows of its own requests is the truth. A record that may differ from it is marked and reconciled
-//     by a tick, until it is the same.
-//   - Whoever is granted a permit is told: the context's own ticket by its Waiter, another worker's by a message. A message
-//     that is lost costs time only, since ticks look for grants, too.
+//   - What the context knows of its own requests is the truth. A record that may differ from it is marked and
+//     reconciled by a tick, until it is the same.
+//   - Whoever is granted a permit is told: the context's own ticket by its Waiter, another worker's by a message. A
+//     message that is lost costs time only, since ticks look for grants, too.
+//   - Contention is no failure. What other workers' swaps keep from being stored in one turn of the event loop is
+//     stored in a later one: an acquire is decided then, and what a request's end says stands in its key's journal
+//     until then.
 //
 // records.go has the operations, store.go the swap, place.go the directory of keys, seat.go the worker table,
 // mailbox.go the messages, recount.go the repair of gauges.

@@ -92,8 +92,8 @@ func (r *Records) takeSeat(me admission.Worker) {
 //
 //   - as soon as one is seen to have died;
 //   - again each lease as long as one is there, since a dying worker may have written last after it was swept;
-//   - when a seat was displaced whose dead worker can't be seen any more: this context's own former one, or in a full table
-//     another worker's.
+//   - when a seat was displaced whose dead worker can't be seen any more: this context's own former one, or in a full
+//     table another worker's.
 func (r *Records) sweep(displaced bool) {
 	s := &r.seat
 	s.nextDeath = s.table.NextDeath(s.me)

@@ -49,8 +49,8 @@ func (r *Records) commit(k *Key, op *admission.Op) (*admission.Effect, result) {
 	return nil, r.postpone(k, contended)
 }
 
-// batch fills r.ops with the key's journal and op. The worker's column has to be there for the journal, whatever is counted
-// here by now.
+// batch fills r.ops with the key's journal and op. The worker's column has to be there for the journal, whatever is
+// counted here by now.
 func (r *Records) batch(k *Key, op *admission.Op) {
 	r.ops = r.ops[:0]
 	target := r.target(k)
