@@ -7,18 +7,25 @@ import (
 	"github.com/headgate/headgate/admission"
 )
 
-// benchPool is a pool that is full, with a number of waiters, passed back and forth between two machines so that no
-// copy of the host's is measured.
+// A benchPool is a full pool with a number of waiters. Two machines step it in turn, so that no copy of the host's is
+// measured.
 type benchPool struct {
 	machines [2]admission.Machine
 	turn     int
 	state    []byte
 	op       admission.Op
+	now      int64
+	seq      uint32 // the last ticket
 	tenants  int
 	fair     bool
 	waiting  bool     // the worker has permits or tickets before each acquire
-	running  []uint32 // sequence numbers granted, oldest first
+	running  []uint32 // tickets granted, oldest first
 	at       int
+}
+
+func (b *benchPool) target(expect bool) admission.Target {
+	b.now += 1000
+	return admission.Target{Now: b.now, Me: admission.Worker{Seat: 1, Epoch: 1}, Limit: 16, Expect: expect}
 }
 
 func (b *benchPool) step(tb testing.TB, want admission.Verdict) *admission.Effect {
@@ -31,14 +38,15 @@ func (b *benchPool) step(tb testing.TB, want admission.Verdict) *admission.Effec
 }
 
 func (b *benchPool) acquire(tb testing.TB, want admission.Verdict) {
-	seq := b.op.Seq + 1
-	b.op = admission.Op{Kind: admission.OpAcquire, Target: admission.Target{Now: b.op.Now + 1000, Me: admission.Worker{Seat: 1, Epoch: 1}, Limit: 16, Expect: b.waiting}, Seq: seq, Assert: true, Queue: 2048, Budget: admission.Hour, Fair: b.fair, Tenant: b.tenant(seq), Weight: 1}
+	b.seq++
+	b.op = admission.Acquire(b.target(b.waiting), admission.Request{Tenant: b.tenant(b.seq), Weight: 1, Seq: b.seq,
+		Queue: 2048, Fair: b.fair, Budget: admission.Hour})
 	b.step(tb, want)
 }
 
 func (b *benchPool) release(tb testing.TB) *admission.Effect {
 	seq := b.running[b.at]
-	b.op = admission.Op{Kind: admission.OpRelease, Target: admission.Target{Now: b.op.Now + 1000, Me: admission.Worker{Seat: 1, Epoch: 1}, Expect: true}, Seq: b.op.Seq, Tenant: b.tenant(seq), Weight: 1}
+	b.op = admission.Release(b.target(true), b.tenant(seq), seq, admission.Finish{})
 	return b.step(tb, admission.VerdictDone)
 }
 
@@ -49,27 +57,28 @@ func (b *benchPool) tenant(seq uint32) uint64 {
 	return uint64(seq)%uint64(b.tenants) + 1
 }
 
-// BenchmarkStep is one acquire and one release: the two steps that a request costs. With waiters, the release hands its
-// permit to one of them and the acquire joins the end of the queue.
+// BenchmarkStep is one acquire and one release: the two steps that a request costs. With waiters, the release grants
+// its permit to one of them, and the acquire joins the end of the queue.
 func BenchmarkStep(b *testing.B) {
 	for _, c := range []struct {
 		name    string
 		fair    bool
 		tenants int
-	}{{"fifo", false, 1}, {"fair/tenants=1", true, 1}, {"fair/tenants=16", true, 16}, {"fair/tenants=64", true, 64}, {"fair/tenants=waiters", true, 0}} {
+	}{{"fifo", false, 1}, {"fair/tenants=1", true, 1}, {"fair/tenants=16", true, 16}, {"fair/tenants=64", true, 64},
+		{"fair/tenants=waiters", true, 0}} {
 		for _, waiters := range []int{0, 16, 64, 256, 1024} {
 			b.Run(c.name+"/waiters="+strconv.Itoa(waiters), func(b *testing.B) {
 				p := &benchPool{tenants: max(c.tenants, 1), fair: c.fair}
 				if c.tenants == 0 {
 					p.tenants = max(waiters, 1)
 				}
-				held := 16
+				inflight := 16
 				if waiters == 0 {
-					held = 1
+					inflight = 1
 				}
-				for range held {
+				for range inflight {
 					p.acquire(b, admission.VerdictGranted)
-					p.running = append(p.running, p.op.Seq)
+					p.running = append(p.running, p.seq)
 				}
 				for range waiters {
 					p.acquire(b, admission.VerdictWaiting)
@@ -80,11 +89,11 @@ func BenchmarkStep(b *testing.B) {
 					e := p.release(b)
 					if waiters == 0 {
 						p.acquire(b, admission.VerdictGranted)
-						p.running[p.at] = p.op.Seq
+						p.running[p.at] = p.seq
 						continue
 					}
 					p.running[p.at] = e.Grants[0].Seq
-					p.at = (p.at + 1) % held
+					p.at = (p.at + 1) % inflight
 					p.acquire(b, admission.VerdictWaiting)
 				}
 			})
@@ -92,12 +101,12 @@ func BenchmarkStep(b *testing.B) {
 	}
 }
 
-// TestStepAllocatesNothing once its buffers have grown.
+// TestStepAllocatesNothing: a step allocates nothing once its buffers have grown.
 func TestStepAllocatesNothing(t *testing.T) {
 	p := &benchPool{tenants: 16, fair: true}
 	for range 16 {
 		p.acquire(t, admission.VerdictGranted)
-		p.running = append(p.running, p.op.Seq)
+		p.running = append(p.running, p.seq)
 	}
 	for range 256 {
 		p.acquire(t, admission.VerdictWaiting)

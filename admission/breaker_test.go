@@ -1,130 +1,31 @@
 package admission_test
 
 import (
-	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"github.com/headgate/headgate/admission"
 )
-
-const (
-	second = int64(admission.Second)
-	milli  = int64(admission.Millisecond)
-	// shaperEpoch is a multiple of every hold's grain, so that ends are exact.
-	shaperEpoch = 1000 * second
-)
-
-// A shaperPool is the configuration of the pool that a shaper steps.
-type shaperPool struct {
-	Limit, Queue, MinActive int
-	Hold                    admission.Hold
-	Breaker                 *admission.Breaker
-	Headroom                *admission.Headroom
-}
-
-func (p *shaperPool) shaping() *admission.Shaping {
-	return &admission.Shaping{MinActive: p.MinActive, Hold: p.Hold, Breaker: p.Breaker, Headroom: p.Headroom}
-}
-
-// A shaper steps one record at exact times.
-type shaper struct {
-	t       require.TestingT
-	machine admission.Machine
-	state   []byte
-	now     int64
-	pool    *shaperPool
-	seq     uint32
-	gens    map[uint32]uint32 // of what runs: the breaker's generation at its grant
-}
-
-func newShaper(t require.TestingT, p shaperPool) *shaper {
-	return &shaper{t: t, now: shaperEpoch, pool: &p, gens: map[uint32]uint32{}}
-}
-
-func shaperWorker(slot uint16) admission.Worker {
-	return admission.Worker{Seat: slot, Epoch: uint64(slot+1)<<32 | 7}
-}
-
-func (s *shaper) op(kind admission.OpKind, slot uint16, seq uint32) *admission.Op {
-	return &admission.Op{Kind: kind, Target: admission.Target{Now: s.now, Gen: 1, Name: "m", Me: shaperWorker(slot), Limit: s.pool.Limit, Shaping: s.pool.shaping()}, Seq: seq, Weight: 1, Queue: s.pool.Queue}
-}
-
-// step carries an operation out. The effect is a copy.
-func (s *shaper) step(op *admission.Op) admission.Effect {
-	next, effect := s.machine.Step(s.state, op)
-	if next != nil {
-		s.state = append([]byte(nil), next...)
-	}
-	var r admission.Record
-	require.NoError(s.t, r.Decode(s.state))
-	e := *effect
-	e.Grants = append([]admission.Grant(nil), e.Grants...)
-	e.Expired = append([]uint32(nil), e.Expired...)
-	return e
-}
-
-// acquire asks for a permit without waiting.
-func (s *shaper) acquire() (seq uint32, e admission.Effect) {
-	s.seq++
-	e = s.step(s.op(admission.OpAcquire, 0, s.seq))
-	if e.Verdict == admission.VerdictGranted {
-		s.gens[s.seq] = e.BreakerGen
-	}
-	return s.seq, e
-}
-
-// start acquires a permit that must be there.
-func (s *shaper) start() uint32 {
-	seq, e := s.acquire()
-	require.Equal(s.t, admission.VerdictGranted, e.Verdict)
-	return seq
-}
-
-// end releases a permit; more changes the operation.
-func (s *shaper) end(seq uint32, o admission.Outcome, more ...func(*admission.Op)) admission.Effect {
-	op := s.op(admission.OpRelease, 0, seq)
-	op.Outcome, op.BreakerGen = o, s.gens[seq]
-	delete(s.gens, seq)
-	for _, f := range more {
-		f(op)
-	}
-	return s.step(op)
-}
-
-// fail lets n requests through that fail at once.
-func (s *shaper) fail(n int) (e admission.Effect) {
-	for range n {
-		e = s.end(s.start(), admission.OutcomeFailure)
-	}
-	return e
-}
-
-// refused is the verdict and retry-after of a request that comes now.
-func (s *shaper) refused() (admission.Verdict, int) {
-	_, e := s.acquire()
-	return e.Verdict, e.RetryAfter
-}
-
-func (s *shaper) requireOpen(retryAfter int) {
-	v, after := s.refused()
-	require.Equal(s.t, admission.VerdictOpen, v)
-	require.Equal(s.t, retryAfter, after)
-}
 
 func breakerPool(b admission.Breaker) shaperPool {
 	return shaperPool{Limit: 10, Breaker: &b}
 }
 
+// breaker opens after so many failures within 10 s, each time for the same time.
+func breaker(failures int, open admission.Duration) admission.Breaker {
+	return admission.Breaker{Failures: failures, Window: 10 * admission.Second, Open: open, MaxOpen: open}
+}
+
 func TestBreakerOpensAndHalfOpensToTheNanosecond(t *testing.T) {
-	s := newShaper(t, breakerPool(admission.Breaker{Failures: 3, Window: 10 * admission.Second, Open: 2500 * admission.Millisecond, MaxOpen: admission.Minute}))
+	b := breaker(3, 2500*admission.Millisecond)
+	b.MaxOpen = admission.Minute
+	s := newShaper(t, breakerPool(b))
 	require.Zero(t, s.fail(2).NextChange)
 	e := s.fail(1)
-	require.Equal(t, s.now+2500*milli, e.NextChange, "the caller is told when time alone changes something")
+	require.Equal(t, s.now+2500*ms, e.NextChange, "the caller is told when time alone changes something")
 	s.requireOpen(3)
-	s.now += 500 * milli
+	s.now += 500 * ms
 	s.requireOpen(2)
 	s.now += 2*second - 1
 	s.requireOpen(1)
@@ -142,12 +43,12 @@ func TestBreakerOpensAndHalfOpensToTheNanosecond(t *testing.T) {
 	require.Equal(t, admission.VerdictFull, v)
 }
 
-// Whoever looks at an open breaker whose time is over gets no time to wake at, or ticks would never end.
+// An open breaker whose time is over waits for a request. If its steps named a time to wake at, ticks would never end.
 func TestBreakerThatIsOverdueNeedsNoTime(t *testing.T) {
-	s := newShaper(t, breakerPool(admission.Breaker{Failures: 1, Window: 10 * admission.Second, Open: admission.Second, MaxOpen: admission.Second}))
+	s := newShaper(t, breakerPool(breaker(1, admission.Second)))
 	s.fail(1)
 	s.now += second
-	require.Zero(t, s.step(s.op(admission.OpMaintain, 0, 0)).NextChange)
+	require.Zero(t, s.maintain().NextChange)
 	s.start()
 }
 
@@ -162,7 +63,9 @@ func TestBreakerOpenTimes(t *testing.T) {
 		{24 * admission.Hour, 24 * admission.Hour, []admission.Duration{86400, 86400}},
 		{16 * admission.Hour, 24 * admission.Hour, []admission.Duration{57600, 86400}},
 	} {
-		s := newShaper(t, breakerPool(admission.Breaker{Failures: 1, Window: 10 * admission.Second, Open: c.open, MaxOpen: c.most}))
+		b := breaker(1, c.open)
+		b.MaxOpen = c.most
+		s := newShaper(t, breakerPool(b))
 		for range 2 { // a success begins anew
 			for _, want := range c.want {
 				e := s.fail(1)
@@ -172,7 +75,9 @@ func TestBreakerOpenTimes(t *testing.T) {
 			s.end(s.start(), admission.OutcomeSuccess)
 		}
 	}
-	s := newShaper(t, breakerPool(admission.Breaker{Failures: 1, Window: admission.Second, Open: admission.Millisecond, MaxOpen: 24 * admission.Hour}))
+	b := breaker(1, admission.Millisecond)
+	b.MaxOpen = 24 * admission.Hour
+	s := newShaper(t, breakerPool(b))
 	for range 300 { // however often: no count wraps
 		s.now = s.fail(1).NextChange
 	}
@@ -180,30 +85,32 @@ func TestBreakerOpenTimes(t *testing.T) {
 }
 
 func TestPenalties(t *testing.T) {
-	p := breakerPool(admission.Breaker{Failures: 1000, Window: 10 * admission.Second, Open: admission.Second, MaxOpen: admission.Second, Penalty: 2 * admission.Second, MaxPenalty: admission.Minute})
+	b := breaker(1000, admission.Second)
+	b.Penalty, b.MaxPenalty = 2*admission.Second, admission.Minute
+	p := breakerPool(b)
 	p.Hold = admission.Hold{Failure: 5 * admission.Minute, Success: 200 * admission.Millisecond}
 	s := newShaper(t, p)
-	held := func(seconds int64, e admission.Effect) {
+	onHold := func(seconds int64, e admission.Effect) {
 		t.Helper()
 		require.Equal(t, 1, e.OnHold)
-		require.Equal(t, s.now+seconds*second+200*milli, e.NextChange)
+		require.Equal(t, s.now+seconds*second+200*ms, e.NextChange)
 		s.now = e.NextChange
 	}
 	for range 2 {
 		for _, want := range []int64{2, 4, 8, 16, 32, 60, 60} {
-			held(want, s.fail(1))
+			onHold(want, s.fail(1))
 		}
-		held(0, s.end(s.start(), admission.OutcomeSuccess))
+		onHold(0, s.end(s.start(), admission.OutcomeSuccess))
 	}
 	for range 300 {
 		s.now = s.fail(1).NextChange
 	}
-	held(60, s.fail(1))
-	e := s.end(s.start(), admission.OutcomeFailure, func(op *admission.Op) { op.RetryAfter = 10 * admission.Minute })
+	onHold(60, s.fail(1))
+	e := s.finish(s.start(), admission.Finish{Outcome: admission.OutcomeFailure, RetryAfter: 10 * admission.Minute})
 	require.Equal(t, s.now+600*second, e.NextChange, "the cap of every hold")
 }
 
-// A failure counts for the window, less the part of a tenth that had passed when it came. The parts begin with the first.
+// A failure counts for the window, less what had passed of its tenth when it came. The first failure begins the tenths.
 func TestBreakerWindowToTheNanosecond(t *testing.T) {
 	const part = second
 	for _, c := range []struct {
@@ -226,7 +133,7 @@ func TestBreakerWindowToTheNanosecond(t *testing.T) {
 		{[]int64{0, 2 * part, 4 * part, 6 * part, 8 * part, 10 * part, 12 * part}, 5},
 	} {
 		for _, failures := range []int{c.alive, c.alive + 1} {
-			b := admission.Breaker{Failures: 1000, Window: 10 * admission.Second, Open: admission.Second, MaxOpen: admission.Second}
+			b := breaker(1000, admission.Second)
 			s := newShaper(t, breakerPool(b))
 			begun := s.now
 			for i, at := range c.at {
@@ -237,14 +144,15 @@ func TestBreakerWindowToTheNanosecond(t *testing.T) {
 				s.fail(1)
 			}
 			v, _ := s.refused()
-			require.Equal(t, failures == c.alive, v == admission.VerdictOpen, "%v: %d count, %d open it", c.at, c.alive, failures)
+			require.Equal(t, failures == c.alive, v == admission.VerdictOpen,
+				"%v: %d count, %d open it", c.at, c.alive, failures)
 		}
 	}
 }
 
-// Whatever ends later than the state in which it began says nothing about the present one.
+// A request that began in an earlier state of the breaker says nothing about the present one.
 func TestResultsOfAnEarlierStateSayNothing(t *testing.T) {
-	s := newShaper(t, breakerPool(admission.Breaker{Failures: 1, Window: 10 * admission.Second, Open: admission.Second, MaxOpen: admission.Second}))
+	s := newShaper(t, breakerPool(breaker(1, admission.Second)))
 	var old []uint32
 	for range 6 {
 		old = append(old, s.start())
@@ -268,7 +176,9 @@ func TestResultsOfAnEarlierStateSayNothing(t *testing.T) {
 
 // A thousand failures, the most a configuration can ask for, are counted one by one.
 func TestBreakerOfAThousandFailures(t *testing.T) {
-	s := newShaper(t, breakerPool(admission.Breaker{Failures: 1000, Window: 24 * admission.Hour, Open: admission.Second, MaxOpen: admission.Second}))
+	b := breaker(1000, admission.Second)
+	b.Window = 24 * admission.Hour
+	s := newShaper(t, breakerPool(b))
 	s.fail(999)
 	s.now += 20 * 3600 * second
 	s.end(s.start(), admission.OutcomeSuccess)
@@ -277,7 +187,7 @@ func TestBreakerOfAThousandFailures(t *testing.T) {
 }
 
 func TestBreakerThatIsTakenAwayAndComesBack(t *testing.T) {
-	b := admission.Breaker{Failures: 1, Window: 10 * admission.Second, Open: admission.Hour, MaxOpen: admission.Hour}
+	b := breaker(1, admission.Hour)
 	s := newShaper(t, breakerPool(b))
 	s.fail(1)
 	s.requireOpen(60)
@@ -286,7 +196,7 @@ func TestBreakerThatIsTakenAwayAndComesBack(t *testing.T) {
 		s.start()
 	}
 	v, _ := s.refused()
-	require.Equal(t, admission.VerdictFull, v, "no breaker, no word of it")
+	require.Equal(t, admission.VerdictFull, v, "without a breaker nobody is refused for it")
 	s.pool.Breaker = &b
 	for seq := range s.gens {
 		s.end(seq, admission.OutcomeSuccess)
@@ -295,11 +205,11 @@ func TestBreakerThatIsTakenAwayAndComesBack(t *testing.T) {
 	s.requireOpen(60)
 }
 
-// An idle record that must not be forgotten isn't given up.
+// An idle record isn't given up while its breaker is open, a permit is on hold, or its limit is lowered.
 func TestOpenBreakerAndLoweredLimitAreNotRetired(t *testing.T) {
-	b := admission.Breaker{Failures: 1, Window: 10 * admission.Second, Open: admission.Second, MaxOpen: admission.Second}
+	b := breaker(1, admission.Second)
 	retire := func(s *shaper) admission.Verdict {
-		return s.step(&admission.Op{Kind: admission.OpRetire, Target: admission.Target{Now: s.now, Gen: 1}}).Verdict
+		return s.step(admission.Retire(s.now, 1)).Verdict
 	}
 	s := newShaper(t, breakerPool(b))
 	s.fail(1)
@@ -316,319 +226,11 @@ func TestOpenBreakerAndLoweredLimitAreNotRetired(t *testing.T) {
 	s.end(s.start(), admission.OutcomeSuccess)
 	require.Equal(t, admission.VerdictBusy, retire(s))
 	s.now += second
-	e := s.step(&admission.Op{Kind: admission.OpRetire, Target: admission.Target{Now: s.now, Gen: 1}})
+	e := s.step(admission.Retire(s.now, 1))
 	require.Equal(t, admission.VerdictDone, e.Verdict)
 	require.Equal(t, -1, e.OnHoldDelta, "the hold that was over ends in this step, and is to be counted")
 
 	s = newShaper(t, shaperPool{Limit: 10, Headroom: &admission.Headroom{Window: admission.Second, Min: 1}})
-	s.end(s.start(), admission.OutcomeFailure, func(op *admission.Op) { op.Pushback = true })
+	s.push()
 	require.Equal(t, admission.VerdictBusy, retire(s))
-}
-
-// --- against a model written for clarity ---
-
-// shaperModel is a pool key as the documents describe it: one queue in order of arrival, holds, breaker and stepped headroom.
-type shaperModel struct {
-	p       *shaperPool
-	running []shaperTicket
-	queue   []shaperTicket
-	holds   []int64
-	pushed  int64 // the last pushback; 0: none
-
-	state    string // "closed", "open", "half"
-	gen      int
-	until    int64
-	opened   int // times in a row
-	punished int // failures in a row
-	probe    uint32
-	failures []int64 // times
-	anchor   int64   // where the window's parts begin
-}
-
-type shaperTicket struct {
-	seq      uint32
-	slot     uint16
-	deadline int64
-	gen      int
-}
-
-func (m *shaperModel) tidy(now int64) {
-	kept := m.holds[:0]
-	for _, until := range m.holds {
-		if until > now {
-			kept = append(kept, until)
-		}
-	}
-	m.holds = kept
-	if m.pushed > 0 && m.p.Headroom != nil && now >= m.pushed+int64(m.p.Headroom.Window) {
-		m.pushed = 0
-	}
-}
-
-func (m *shaperModel) limit() int {
-	if m.p.Headroom == nil || m.pushed == 0 {
-		return m.p.Limit
-	}
-	return max(m.p.Limit-1, min(m.p.Headroom.Min, m.p.Limit))
-}
-
-func (m *shaperModel) dispatch(now int64) (granted []uint32) {
-	for {
-		next := -1
-		for i := range m.queue {
-			if m.queue[i].deadline > now {
-				next = i
-				break
-			}
-		}
-		if len(m.queue) > 0 && m.state == "open" && now >= m.until {
-			m.state, m.probe = "half", 0
-			m.gen++
-		}
-		if next < 0 || len(m.running)+len(m.holds) >= m.limit() || m.state == "open" || m.state == "half" && m.probe != 0 {
-			return granted
-		}
-		t := m.queue[next]
-		m.queue = append(append([]shaperTicket(nil), m.queue[:next]...), m.queue[next+1:]...)
-		if m.state == "half" {
-			m.probe = t.seq
-		}
-		t.gen = m.gen
-		m.running = append(m.running, t)
-		granted = append(granted, t.seq)
-	}
-}
-
-func (m *shaperModel) acquire(now int64, t shaperTicket, waits bool) (v admission.Verdict, granted []uint32) {
-	if m.p.Limit == 0 {
-		return admission.VerdictClosed, nil
-	}
-	room := waits && len(m.queue) < m.p.Queue
-	m.queue = append(m.queue, t)
-	granted = m.dispatch(now)
-	for i, seq := range granted {
-		if seq == t.seq {
-			return admission.VerdictGranted, append(granted[:i:i], granted[i+1:]...)
-		}
-	}
-	switch {
-	case room && m.state == "closed":
-		return admission.VerdictWaiting, granted
-	case m.state == "closed":
-		v = admission.VerdictFull
-	default:
-		v = admission.VerdictOpen
-	}
-	m.queue = m.queue[:len(m.queue)-1]
-	return v, granted
-}
-
-func (m *shaperModel) release(now int64, i int, o admission.Outcome, retryAfter admission.Duration, pushback bool) []uint32 {
-	t := m.running[i]
-	hold := admission.Duration(0)
-	switch o {
-	case admission.OutcomeSuccess:
-		hold = m.p.Hold.Success
-	case admission.OutcomeCancel:
-		hold = m.p.Hold.Cancel + m.p.Hold.Success
-	case admission.OutcomeFailure:
-		hold = m.p.Hold.Failure
-		if b := m.p.Breaker; b != nil && b.Penalty > 0 {
-			hold = b.Penalty
-			for range m.punished {
-				hold = min(2*hold, b.MaxPenalty)
-			}
-			m.punished++
-		}
-		if hold > 0 {
-			hold = max(hold, retryAfter)
-		}
-		hold += m.p.Hold.Success
-	}
-	m.verdict(now, t, o)
-	if pushback && m.p.Headroom != nil {
-		m.pushed = now
-	}
-	m.running = append(m.running[:i:i], m.running[i+1:]...)
-	if hold = min(hold, 10*admission.Minute); hold > 0 && m.p.Limit-len(m.holds)-1 >= m.p.MinActive {
-		grain := 10 * milli
-		m.holds = append(m.holds, (now+int64(hold)+grain-1)/grain*grain)
-	}
-	return m.dispatch(now)
-}
-
-// verdict is what a request's end tells the breaker.
-func (m *shaperModel) verdict(now int64, t shaperTicket, o admission.Outcome) {
-	b := m.p.Breaker
-	switch {
-	case b == nil:
-	case m.state == "half" && m.probe == t.seq:
-		switch o {
-		case admission.OutcomeSuccess:
-			m.state, m.opened, m.punished, m.failures, m.probe = "closed", 0, 0, nil, 0
-			m.gen++
-		case admission.OutcomeFailure:
-			m.trip(now)
-		default:
-			m.probe = 0
-		}
-	case m.state != "closed" || m.gen != t.gen:
-	case o == admission.OutcomeSuccess:
-		m.punished = 0
-	case o == admission.OutcomeFailure:
-		part := int64(b.Window) / 10
-		alive := []int64{}
-		for _, f := range m.failures {
-			if (now-m.anchor)/part-(f-m.anchor)/part < 10 {
-				alive = append(alive, f)
-			}
-		}
-		if len(alive) == 0 {
-			m.anchor = now
-		}
-		m.failures = append(alive, now)
-		if len(m.failures) >= b.Failures {
-			m.trip(now)
-		}
-	}
-}
-
-func (m *shaperModel) trip(now int64) {
-	open := m.p.Breaker.Open
-	for range m.opened {
-		open = min(2*open, m.p.Breaker.MaxOpen)
-	}
-	m.opened++
-	m.state, m.until, m.failures, m.probe = "open", now+int64(open), nil, 0
-	m.gen++
-}
-
-func drawDuration(t *rapid.T, label string, millis ...int) admission.Duration {
-	return admission.Duration(rapid.SampledFrom(millis).Draw(t, label)) * admission.Millisecond
-}
-
-func drawShapedPool(t *rapid.T) shaperPool {
-	p := shaperPool{Limit: rapid.IntRange(1, 4).Draw(t, "limit"), Queue: rapid.IntRange(0, 3).Draw(t, "queue"),
-		Hold: admission.Hold{Success: drawDuration(t, "success", 0, 35, 100), Cancel: drawDuration(t, "cancel", 0, 200), Failure: drawDuration(t, "failure", 0, 700)}}
-	p.MinActive = rapid.IntRange(0, p.Limit).Draw(t, "min_active")
-	if rapid.IntRange(0, 3).Draw(t, "breaker") > 0 {
-		p.Breaker = &admission.Breaker{Failures: rapid.IntRange(1, 3).Draw(t, "failures"), Window: drawDuration(t, "window", 100, 1000, 1005), Open: drawDuration(t, "open", 100, 333),
-			MaxOpen: drawDuration(t, "max_open", 333, 1000), Penalty: drawDuration(t, "penalty", 0, 100), MaxPenalty: drawDuration(t, "max_penalty", 100, 350)}
-	}
-	if rapid.Bool().Draw(t, "headroom") {
-		p.Headroom = &admission.Headroom{Window: drawDuration(t, "headroom window", 500), Min: rapid.IntRange(1, p.Limit).Draw(t, "min")}
-	}
-	return p
-}
-
-// Any schedule: the verdicts, grants, counts and times of the record are those of the model.
-func TestShapedPoolIsTheModel(t *testing.T) {
-	for range 10 { // a step costs little, and some edges are rare
-		rapid.Check(t, func(t *rapid.T) {
-			p := drawShapedPool(t)
-			s := newShaper(t, p)
-			m := &shaperModel{p: s.pool, state: "closed", gen: 0}
-			for range rapid.IntRange(1, 200).Draw(t, "steps") {
-				playShaped(t, s, m)
-			}
-		})
-	}
-}
-
-func playShaped(t *rapid.T, s *shaper, m *shaperModel) {
-	kind := rapid.SampledFrom([]string{"acquire", "acquire", "acquire", "release", "release", "release", "report", "cancel", "expire", "tend", "pass", "pass"}).Draw(t, "step")
-	if kind == "pass" {
-		passShaped(t, s, m)
-		return
-	}
-	m.tidy(s.now)
-	var e admission.Effect
-	var granted []uint32
-	slot := uint16(rapid.IntRange(0, 1).Draw(t, "worker"))
-	switch kind {
-	case "acquire":
-		s.seq++
-		budget := drawDuration(t, "budget", 0, 150, 2000)
-		op := s.op(admission.OpAcquire, slot, s.seq)
-		op.Budget = budget
-		e = s.step(op)
-		var v admission.Verdict
-		v, granted = m.acquire(s.now, shaperTicket{seq: s.seq, slot: slot, deadline: s.now + int64(max(budget, 1))}, budget > 0)
-		require.Equal(t, v, e.Verdict, "verdict")
-		if v == admission.VerdictOpen {
-			require.GreaterOrEqual(t, int64(e.RetryAfter)*second, m.until-s.now, "retry-after")
-		}
-	case "release", "report":
-		if len(m.running) == 0 {
-			return
-		}
-		i := rapid.IntRange(0, len(m.running)-1).Draw(t, "which")
-		r := m.running[i]
-		o := rapid.SampledFrom([]admission.Outcome{admission.OutcomeNone, admission.OutcomeSuccess, admission.OutcomeCancel, admission.OutcomeFailure, admission.OutcomeFailure}).Draw(t, "outcome")
-		op := s.op(admission.OpRelease, r.slot, r.seq)
-		op.Outcome, op.BreakerGen, op.Expect = o, uint32(r.gen), true
-		if kind == "report" {
-			op.Kind = admission.OpReport
-			e = s.step(op)
-			if m.probe == r.seq {
-				m.verdict(s.now, r, o)
-			}
-			granted = m.dispatch(s.now)
-			break
-		}
-		if o == admission.OutcomeFailure {
-			op.RetryAfter, op.Pushback = drawDuration(t, "retry-after", 0, 0, 900, 700_000), rapid.Bool().Draw(t, "429")
-		}
-		e = s.step(op)
-		granted = m.release(s.now, i, o, op.RetryAfter, op.Pushback)
-	case "cancel":
-		if len(m.queue) == 0 {
-			return
-		}
-		i := rapid.IntRange(0, len(m.queue)-1).Draw(t, "which")
-		c := m.queue[i]
-		e = s.step(s.op(admission.OpCancel, c.slot, c.seq))
-		require.Equal(t, admission.VerdictDone, e.Verdict)
-		m.queue = append(m.queue[:i:i], m.queue[i+1:]...)
-		granted = m.dispatch(s.now)
-	case "expire":
-		e = s.step(s.op(admission.OpExpire, slot, 0))
-		var mine []uint32
-		var kept []shaperTicket
-		for _, q := range m.queue {
-			if q.slot == slot && q.deadline <= s.now {
-				mine = append(mine, q.seq)
-			} else {
-				kept = append(kept, q)
-			}
-		}
-		m.queue = kept
-		require.Equal(t, mine, e.Expired, "expired")
-		granted = m.dispatch(s.now)
-	case "tend":
-		e = s.step(s.op(admission.OpMaintain, slot, 0))
-		granted = m.dispatch(s.now)
-	}
-	var told []uint32
-	for _, g := range e.Grants {
-		told = append(told, g.Seq)
-	}
-	require.Equal(t, fmt.Sprint(granted), fmt.Sprint(told), "granted")
-	require.Equal(t, [3]int{len(m.running), len(m.queue), len(m.holds)}, [3]int{e.Inflight, e.Queued, e.OnHold}, "used, queued, held")
-	require.LessOrEqual(t, e.Inflight+e.OnHold, m.p.Limit)
-	require.True(t, e.NextChange == 0 || e.NextChange > s.now, "next is to come")
-	if m.p.Breaker != nil {
-		require.Equal(t, uint32(m.gen), e.BreakerGen, "the breaker's generation")
-	}
-}
-
-// passShaped lets time pass: some of it, or exactly to what happens next.
-func passShaped(t *rapid.T, s *shaper, m *shaperModel) {
-	moments := []int64{s.now + int64(drawDuration(t, "time", 1, 10, 35, 100, 700))}
-	for _, until := range append([]int64{m.until}, m.holds...) {
-		if until > s.now {
-			moments = append(moments, until, until-1)
-		}
-	}
-	s.now = max(rapid.SampledFrom(moments).Draw(t, "until"), s.now)
 }

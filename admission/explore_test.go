@@ -22,101 +22,124 @@ var (
 type system interface {
 	actions(dst []action) []action // what can happen next
 	do(action) error               // one of them happens; an error is a broken invariant
-	settled() error                // checks what must hold once everybody has had time to act
-	quiet() bool                   // nobody is in the middle of anything
+	checkAtRest() error            // checks what must hold once all have had time to act
+	quiet() bool                   // no operation is under way
 	clone() system
 	key(dst []byte) []byte // what distinguishes this state from others
 }
 
-// An action is one thing that happens in one go: between two of them anything else can.
+// An action is one thing that happens without interruption. Between two actions any other can happen.
 type action struct {
 	kind uint8
 	who  uint8
 	what uint8
 }
 
-// exploration is the outcome of an exhaustive search.
+// An exploration is the outcome of an exhaustive search.
 type exploration struct {
-	states  int
-	settled int
-	err     error
-	trace   []action
+	states int
+	atRest int // states in which checkAtRest was asked
+	err    error
+	trace  []action
+}
+
+// A search is an exhaustive search under way, breadth first, so that the trace to a broken state is a shortest one.
+type search struct {
+	exploration
+	nodes []searchNode
+	seen  map[uint64]struct{}
+	queue []openState
+	key   []byte
+	acts  []action
+}
+
+// A searchNode is a state that was reached, and how.
+type searchNode struct {
+	parent int32
+	act    action
+}
+
+// An openState is a state whose actions have still to be tried.
+type openState struct {
+	s    system
+	node int32
 }
 
 var hashSeed = maphash.MakeSeed()
 
-// explore visits every state that can be reached, breadth first, so that the trace to a broken one is a shortest.
+// explore visits every state that can be reached.
 func explore(start system, limit int) exploration {
-	type node struct {
-		parent int32
-		act    action
-	}
-	type open struct {
-		s  system
-		id int32
-	}
-	var nodes []node
-	seen := map[uint64]struct{}{}
-	var buf []byte
-	visited := func(s system) bool {
-		buf = s.key(buf[:0])
-		h := maphash.Bytes(hashSeed, buf)
-		if _, ok := seen[h]; ok {
-			return true
-		}
-		seen[h] = struct{}{}
-		return false
-	}
-	var x exploration
-	trace := func(id int32) (t []action) {
-		for ; id > 0; id = nodes[id].parent {
-			t = append(t, nodes[id].act)
-		}
-		slices.Reverse(t)
-		return t
-	}
-	nodes = append(nodes, node{})
-	visited(start)
-	queue := []open{{start, 0}}
-	var acts []action
-	for len(queue) > 0 {
-		n := queue[0]
-		queue[0] = open{}
-		queue = queue[1:]
+	x := &search{seen: map[uint64]struct{}{}, nodes: []searchNode{{}}}
+	x.visit(start, 0)
+	for len(x.queue) > 0 && x.err == nil {
+		at := x.queue[0]
+		x.queue[0] = openState{} // for the collector
+		x.queue = x.queue[1:]
 		x.states++
-		if n.s.quiet() || x.states%16 == 0 { // the others now and then, for who goes round in circles
-			x.settled++
-			if err := n.s.settled(); err != nil {
-				x.err, x.trace = fmt.Errorf("once settled: %w", err), trace(n.id)
-				return x
-			}
+		if x.checkAtRest(at); x.err == nil {
+			x.expand(at)
 		}
-		acts = n.s.actions(acts[:0])
-		for i, a := range acts {
-			next := n.s
-			if i < len(acts)-1 {
-				next = n.s.clone()
-			}
-			err := next.do(a)
-			if err != nil {
-				nodes = append(nodes, node{n.id, a})
-				x.err, x.trace = err, trace(int32(len(nodes)-1))
-				return x
-			}
-			if !visited(next) {
-				nodes = append(nodes, node{n.id, a})
-				queue = append(queue, open{next, int32(len(nodes) - 1)})
-			}
-		}
-		if x.states >= limit {
+		if x.states >= limit && x.err == nil {
 			x.err = fmt.Errorf("more than %d states", limit)
-			return x
 		}
 	}
-	return x
+	return x.exploration
 }
 
-// A scope is a system to explore and how many states it is known to have: fewer would mean that something is no longer
+// visit opens a state that has not been seen.
+func (x *search) visit(s system, node int32) {
+	x.key = s.key(x.key[:0])
+	h := maphash.Bytes(hashSeed, x.key)
+	if _, ok := x.seen[h]; !ok {
+		x.seen[h] = struct{}{}
+		x.queue = append(x.queue, openState{s, node})
+	}
+}
+
+// checkAtRest asks what holds once all have had time to act: in every quiet state, and now and then in others, which
+// may go round in circles.
+func (x *search) checkAtRest(at openState) {
+	if !at.s.quiet() && x.states%16 != 0 {
+		return
+	}
+	x.atRest++
+	if err := at.s.checkAtRest(); err != nil {
+		x.fail(fmt.Errorf("at rest: %w", err), at.node)
+	}
+}
+
+// expand tries all actions of a state.
+func (x *search) expand(at openState) {
+	x.acts = at.s.actions(x.acts[:0])
+	for i, a := range x.acts {
+		next := at.s
+		if i < len(x.acts)-1 {
+			next = at.s.clone()
+		}
+		err := next.do(a)
+		x.nodes = append(x.nodes, searchNode{at.node, a})
+		node := int32(len(x.nodes) - 1)
+		if err != nil {
+			x.fail(err, node)
+			return
+		}
+		open := len(x.queue)
+		if x.visit(next, node); len(x.queue) == open {
+			x.nodes = x.nodes[:node]
+		}
+	}
+}
+
+// fail ends the search with an error at a node.
+func (x *search) fail(err error, node int32) {
+	x.err = err
+	for ; node > 0; node = x.nodes[node].parent {
+		x.trace = append(x.trace, x.nodes[node].act)
+	}
+	slices.Reverse(x.trace)
+}
+
+// A scope is a system to explore, and how many states it is known to have. Fewer would mean that something is no longer
 // looked at.
 type scope struct {
 	name   string
@@ -137,7 +160,7 @@ func exploreScopes(t *testing.T, scopes []scope) {
 			limit = 5_000_000
 		}
 		x := explore(sc.start(), limit)
-		t.Logf("%-40s %8d states, %8d settled, %v", sc.name, x.states, x.settled, time.Since(start).Round(time.Millisecond))
+		t.Logf("%-40s %8d states, %8d at rest, %v", sc.name, x.states, x.atRest, time.Since(start).Round(time.Millisecond))
 		if x.err != nil {
 			t.Errorf("%s: %v\n%s", sc.name, x.err, replay(sc.start(), x.trace))
 		} else if x.states < sc.states {
@@ -190,8 +213,8 @@ func exploreRandomly(t *testing.T, name string, start func() system, seed uint64
 				t.Fatalf("%s, walk %d: %v\n%s", name, walk, err, replay(start(), trace))
 			}
 			if s.quiet() && random.IntN(4) == 0 {
-				if err := s.settled(); err != nil {
-					t.Fatalf("%s, walk %d: once settled: %v\n%s", name, walk, err, replay(start(), trace))
+				if err := s.checkAtRest(); err != nil {
+					t.Fatalf("%s, walk %d: at rest: %v\n%s", name, walk, err, replay(start(), trace))
 				}
 			}
 			if len(trace) > 400 {

@@ -1,25 +1,21 @@
 package admission_test
 
 import (
-	"container/heap"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 
-	"github.com/headgate/headgate/admission"
 	"github.com/headgate/headgate/admission/admissiontest"
 )
 
-// The fairness simulation runs tenants against one pool in virtual time, under three disciplines: first come, first
-// served and ours, which are both the core's, and round robin, which is here. What they give each tenant is judged by an
-// independent calculation of what would be fair.
+// The fairness simulation runs tenants against one pool in virtual time, under three disciplines. Two are the core's:
+// first come, first served, and ours. The third is round robin, which is here. What they give each tenant is judged by
+// an independent calculation of what would be fair.
 
-// fairShare is the weighted max-min allocation of capacity: nobody gets more than it demands, and nobody could get more
-// without another that has less for its weight getting less.
+// fairShare is the weighted max-min allocation of capacity. No tenant gets more than it demands. No tenant could get
+// more unless another that has less for its weight got less.
 func fairShare(capacity float64, demand, weight []float64) []float64 {
 	share := make([]float64, len(demand))
 	open := map[int]bool{}
@@ -80,287 +76,6 @@ func TestFairShare(t *testing.T) {
 	}
 }
 
-// A simTenant is how one tenant behaves.
-type simTenant struct {
-	name    string
-	weight  uint32
-	threads int     // closed loop: so many clients, each asking again when it is done
-	rate    float64 // open: requests per second on average
-	burst   float64 // open: on for so many seconds, off for as long
-	stream  float64 // a stream's mean length in seconds
-	begins  float64
-}
-
-// A simResult is what one tenant got, after the first ten minutes.
-type simResult struct {
-	permits  float64   // mean
-	demand   float64   // permits it could have used, without any queue
-	waits    []float64 // of those admitted, seconds
-	asked    int
-	shed     int // waited in vain
-	rejected int // found no place in the queue
-}
-
-func (r *simResult) percentile(p float64) float64 {
-	if len(r.waits) == 0 {
-		return math.NaN()
-	}
-	slices.Sort(r.waits)
-	return r.waits[int(p*float64(len(r.waits)-1))]
-}
-
-func (r *simResult) shedShare() float64 {
-	return float64(r.shed+r.rejected) / float64(max(r.asked, 1))
-}
-
-// A discipline decides who is next.
-type discipline interface {
-	ask(id int, tenant int, now float64) (granted, waiting bool)
-	done(id int, tenant int, now float64) []int // who is granted now
-	expire(id int, tenant int, now float64) bool
-}
-
-type simScenario struct {
-	capacity int
-	queue    int
-	wait     float64
-	tenants  []simTenant
-	hours    float64
-}
-
-type simEvent struct {
-	at     float64
-	kind   uint8 // 0 arrival, 1 end of a stream, 2 end of a wait
-	tenant int
-	id     int
-	thread bool
-}
-
-type simEvents []simEvent
-
-func (h simEvents) Len() int           { return len(h) }
-func (h simEvents) Less(i, j int) bool { return h[i].at < h[j].at }
-func (h simEvents) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *simEvents) Push(x any)        { *h = append(*h, x.(simEvent)) }
-func (h *simEvents) Pop() any {
-	old := *h
-	e := old[len(old)-1]
-	*h = old[:len(old)-1]
-	return e
-}
-
-const simWarmup = 600.0
-
-type simRequest struct {
-	since  float64
-	length float64
-	thread bool
-	state  uint8 // 0 waiting, 1 running, 2 over
-	tenant int
-}
-
-type sim struct {
-	simScenario
-	d        discipline
-	random   *rand.Rand
-	events   simEvents
-	requests []simRequest
-	results  []simResult
-	end      float64
-}
-
-func simulate(sc simScenario, d discipline) []simResult {
-	s := &sim{simScenario: sc, d: d, random: rand.New(rand.NewPCG(1, 2)), results: make([]simResult, len(sc.tenants)), end: sc.hours * 3600}
-	for i, t := range sc.tenants {
-		s.results[i].demand = t.rate * t.stream
-		if t.burst > 0 {
-			s.results[i].demand /= 2
-		}
-		if t.threads > 0 {
-			s.results[i].demand = float64(t.threads)
-		}
-		for range t.threads {
-			heap.Push(&s.events, simEvent{at: t.begins + s.random.Float64(), tenant: i, thread: true})
-		}
-		if t.rate > 0 {
-			heap.Push(&s.events, simEvent{at: t.begins + s.random.ExpFloat64()/t.rate, tenant: i})
-		}
-	}
-	for s.events.Len() > 0 {
-		e := heap.Pop(&s.events).(simEvent)
-		if e.at > s.end {
-			break
-		}
-		s.step(e)
-	}
-	for i := range s.results {
-		s.results[i].permits /= s.end - simWarmup
-	}
-	return s.results
-}
-
-func (s *sim) step(e simEvent) {
-	switch e.kind {
-	case 0:
-		s.arrive(e)
-	case 1:
-		r := &s.requests[e.id]
-		r.state = 2
-		for _, id := range s.d.done(e.id, e.tenant, e.at) {
-			s.run(id, e.at)
-		}
-		s.again(r, e.at)
-	case 2:
-		if r := &s.requests[e.id]; r.state == 0 && s.d.expire(e.id, e.tenant, e.at) {
-			r.state = 2
-			if e.at > simWarmup {
-				s.results[e.tenant].shed++
-			}
-			s.again(r, e.at)
-		}
-	}
-}
-
-func (s *sim) arrive(e simEvent) {
-	t := &s.tenants[e.tenant]
-	if !e.thread {
-		next := e.at + s.random.ExpFloat64()/t.rate
-		if t.burst > 0 && math.Mod(next, 2*t.burst) >= t.burst {
-			next = math.Ceil(next/(2*t.burst)) * 2 * t.burst
-		}
-		heap.Push(&s.events, simEvent{at: next, tenant: e.tenant})
-	}
-	const sigma = 0.5
-	id := len(s.requests)
-	length := t.stream * math.Exp(sigma*s.random.NormFloat64()-sigma*sigma/2)
-	s.requests = append(s.requests, simRequest{since: e.at, length: length, thread: e.thread, tenant: e.tenant})
-	if e.at > simWarmup {
-		s.results[e.tenant].asked++
-	}
-	granted, waiting := s.d.ask(id, e.tenant, e.at)
-	switch {
-	case granted:
-		s.run(id, e.at)
-	case waiting:
-		heap.Push(&s.events, simEvent{at: e.at + s.wait, kind: 2, tenant: e.tenant, id: id})
-	default:
-		s.requests[id].state = 2
-		if e.at > simWarmup {
-			s.results[e.tenant].rejected++
-		}
-		s.again(&s.requests[id], e.at+1)
-	}
-}
-
-// again lets a closed client ask for its next stream.
-func (s *sim) again(r *simRequest, at float64) {
-	if r.thread {
-		heap.Push(&s.events, simEvent{at: at + 0.01, tenant: r.tenant, thread: true})
-	}
-}
-
-func (s *sim) run(id int, now float64) {
-	r := &s.requests[id]
-	r.state = 1
-	heap.Push(&s.events, simEvent{at: now + r.length, kind: 1, tenant: r.tenant, id: id})
-	if now > simWarmup {
-		s.results[r.tenant].waits = append(s.results[r.tenant].waits, now-r.since)
-	}
-	from, to := max(now, simWarmup), min(now+r.length, s.end)
-	s.results[r.tenant].permits += max(to-from, 0)
-}
-
-// coreDiscipline is the core: fair by tenant, or not.
-type coreDiscipline struct {
-	simScenario
-	fair  bool
-	m     [2]admission.Machine
-	turn  int
-	state []byte
-	grant []int
-	watch *admissiontest.Watch // nil: nobody watches
-	err   error                // the first that it saw
-}
-
-func (c *coreDiscipline) op(kind admission.OpKind, id, tenant int, now float64) *admission.Effect {
-	op := &admission.Op{Kind: kind, Target: admission.Target{Now: int64(now*1e9) + 1, Me: admission.Worker{Epoch: 1}, Limit: c.capacity}, Seq: uint32(id + 1), Assert: true, Queue: c.queue, Fair: c.fair, Budget: admission.Duration(c.wait * 1e9), Weight: 1}
-	if c.fair {
-		op.Tenant, op.Weight = uint64(tenant+1), max(c.tenants[tenant].weight, 1)
-	}
-	next, e := c.m[c.turn].Step(c.state, op)
-	if c.watch != nil && c.err == nil {
-		c.err = c.watch.Step(c.state, op, next, e)
-	}
-	if e.Changed {
-		c.state, c.turn = next, 1-c.turn
-	}
-	return e
-}
-
-func (c *coreDiscipline) ask(id, tenant int, now float64) (granted, waiting bool) {
-	v := c.op(admission.OpAcquire, id, tenant, now).Verdict
-	return v == admission.VerdictGranted, v == admission.VerdictWaiting
-}
-
-func (c *coreDiscipline) done(id, tenant int, now float64) []int {
-	c.grant = c.grant[:0]
-	for _, g := range c.op(admission.OpRelease, id, tenant, now).Grants {
-		c.grant = append(c.grant, int(g.Seq)-1)
-	}
-	return c.grant
-}
-
-func (c *coreDiscipline) expire(id, tenant int, now float64) bool {
-	return c.op(admission.OpCancel, id, tenant, now).Verdict == admission.VerdictDone
-}
-
-// roundRobin grants to one tenant after the other.
-type roundRobin struct {
-	simScenario
-	queues [][]int
-	used   int
-	turn   int
-}
-
-func (r *roundRobin) ask(id, tenant int, _ float64) (granted, waiting bool) {
-	for len(r.queues) < len(r.tenants) {
-		r.queues = append(r.queues, nil)
-	}
-	total := 0
-	for _, q := range r.queues {
-		total += len(q)
-	}
-	if r.used < r.capacity && total == 0 {
-		r.used++
-		return true, false
-	}
-	if total >= r.queue {
-		return false, false
-	}
-	r.queues[tenant] = append(r.queues[tenant], id)
-	return false, true
-}
-
-func (r *roundRobin) done(int, int, float64) []int {
-	for range r.queues {
-		r.turn = (r.turn + 1) % len(r.queues)
-		if q := r.queues[r.turn]; len(q) > 0 {
-			r.queues[r.turn] = q[1:]
-			return q[:1]
-		}
-	}
-	r.used--
-	return nil
-}
-
-func (r *roundRobin) expire(id, tenant int, _ float64) bool {
-	i := slices.Index(r.queues[tenant], id)
-	if i >= 0 {
-		r.queues[tenant] = slices.Delete(r.queues[tenant], i, i+1)
-	}
-	return i >= 0
-}
-
 // The scenarios of the table. A always has 40 clients with streams of 60 s.
 var (
 	hog  = simTenant{name: "A", threads: 40, stream: 60}
@@ -397,7 +112,8 @@ func TestFairness(t *testing.T) {
 		for i, d := range disciplines(sc) {
 			results := simulate(sc, d.d)
 			a, b := results[0], results[1]
-			cell := fmt.Sprintf("%.2f : %.2f; %.1f, %.1f s; %.0f %%", a.permits, b.permits, b.percentile(0.5), b.percentile(0.99), 100*b.shedShare())
+			cell := fmt.Sprintf("%.2f : %.2f; %.1f, %.1f s; %.0f %%",
+				a.permits, b.permits, b.percentile(0.5), b.percentile(0.99), 100*b.shedShare())
 			rows[i] = append(rows[i], strings.ReplaceAll(cell, "NaN, NaN s", "never"))
 			if i == 2 {
 				judge(t, name, sc, results)
@@ -405,7 +121,8 @@ func TestFairness(t *testing.T) {
 		}
 	}
 	var table strings.Builder
-	table.WriteString("| who is next | S1: B = 40 clients, 2 s | S2: B = open load of 2 permits, 2 s | S4: B = bursts of 6 permits, 60 s | S5: weights 1 : 3, 10 s |\n|---|---|---|---|---|\n")
+	table.WriteString("| who is next | S1: B = 40 clients, 2 s | S2: B = open load of 2 permits, 2 s " +
+		"| S4: B = bursts of 6 permits, 60 s | S5: weights 1 : 3, 10 s |\n|---|---|---|---|---|\n")
 	for _, r := range rows {
 		table.WriteString("| " + strings.Join(r, " | ") + " |\n")
 	}
@@ -423,7 +140,8 @@ func judge(t *testing.T, name string, sc simScenario, results []simResult) {
 	}
 	fair := fairShare(float64(sc.capacity), demand, weight)
 	for i, r := range results {
-		t.Logf("%s %s: %.2f permits, fair would be %.2f; wait %.1f s, p99 %.1f s; %.1f %% shed", name, sc.tenants[i].name, r.permits, fair[i], r.percentile(0.5), r.percentile(0.99), 100*r.shedShare())
+		t.Logf("%s %s: %.2f permits, fair would be %.2f; wait %.1f s, p99 %.1f s; %.1f %% shed", name, sc.tenants[i].name,
+			r.permits, fair[i], r.percentile(0.5), r.percentile(0.99), 100*r.shedShare())
 	}
 	b := results[1]
 	switch name {
@@ -469,8 +187,9 @@ func checkDocument(t *testing.T, file, table string) {
 	}
 }
 
-// TestCase_O07_FloodStarvesNobody: one tenant sends twice what fits; the others, who ask for little, are never
-// refused and never wait longer than the streams that are running, two service times at most. The watch sees I1 to I7 hold all along.
+// TestCase_O07_FloodStarvesNobody: one tenant sends twice what fits; the others, who ask for little, are never refused
+// and never wait longer than the streams that are running, two service times at most. The watch sees I1 to I7 hold all
+// along.
 func TestCase_O07_FloodStarvesNobody(t *testing.T) {
 	sc := simScenario{4, 24, 30, []simTenant{
 		{name: "flood", rate: 40, stream: 0.2}, {name: "B", rate: 1, stream: 0.2}, {name: "C", rate: 0.5, stream: 0.2}}, 0.2}
@@ -490,15 +209,16 @@ func TestCase_O07_FloodStarvesNobody(t *testing.T) {
 		t.Error("the flood was no flood")
 	}
 	if total < 3.99 {
-		t.Errorf("the pool idled: %.2f of 4 permits used", total)
+		t.Errorf("the pool idled: %.2f of 4 permits inflight", total)
 	}
 }
 
-// TestManyTenantsShareEqually: whatever the lengths of their streams, within one permit. Nothing is taken away, so what
-// the last tenant leaves for a moment a long stream keeps for longer than a short one.
+// TestManyTenantsShareEqually: tenants share equally, within one permit, whatever the lengths of their streams. It is
+// not exact, because no permit is taken away: what one tenant leaves for a moment, a long stream keeps for longer than
+// a short one.
 func TestManyTenantsShareEqually(t *testing.T) {
-	sc := simScenario{22, 400, 60, []simTenant{{threads: 20, stream: 1}, {threads: 20, stream: 4}, {threads: 20, stream: 16}, {threads: 20, stream: 64},
-		{threads: 2, stream: 5}}, 4}
+	sc := simScenario{22, 400, 60, []simTenant{{threads: 20, stream: 1}, {threads: 20, stream: 4},
+		{threads: 20, stream: 16}, {threads: 20, stream: 64}, {threads: 2, stream: 5}}, 4}
 	results := simulate(sc, &coreDiscipline{simScenario: sc, fair: true})
 	var demand, weight []float64
 	for i := range results {
@@ -513,7 +233,7 @@ func TestManyTenantsShareEqually(t *testing.T) {
 	}
 }
 
-// TestDemandDoubles: nobody is paid for having been idle, nor made to pay for having been busy.
+// TestDemandDoubles: a tenant that was idle gets no more than its share, and one that was busy no less.
 func TestDemandDoubles(t *testing.T) {
 	sc := simScenario{10, 200, 60, []simTenant{{threads: 20, stream: 10}, {threads: 20, stream: 10, begins: 3600}}, 3}
 	late := simulate(sc, &coreDiscipline{simScenario: sc, fair: true})

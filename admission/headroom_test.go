@@ -13,12 +13,12 @@ func headroomPool(limit int, h admission.Headroom) shaperPool {
 	return shaperPool{Limit: limit, Headroom: &h}
 }
 
-func pushback(op *admission.Op) { op.Pushback = true }
-
 // push is a provider's 429.
-func (s *shaper) push() admission.Effect { return s.end(s.start(), admission.OutcomeFailure, pushback) }
+func (s *shaper) push() admission.Effect {
+	return s.finish(s.start(), admission.Finish{Outcome: admission.OutcomeFailure, Pushback: true})
+}
 
-// together lets n requests run at once, which end so.
+// together lets n requests run at once. All end the same way.
 func (s *shaper) together(n int, o admission.Outcome) {
 	var seqs []uint32
 	for range n {
@@ -29,7 +29,7 @@ func (s *shaper) together(n int, o admission.Outcome) {
 	}
 }
 
-// inForce is how many fit at once. It leaves no trace.
+// inForce is how many requests fit at once. It changes nothing that counts.
 func (s *shaper) inForce() (n int) {
 	s.t.(interface{ Helper() }).Helper()
 	var seqs []uint32
@@ -53,13 +53,13 @@ func TestHeadroomStepToTheNanosecond(t *testing.T) {
 	require.Equal(t, 2, s.inForce())
 	s.now += 4*second - 1
 	require.Equal(t, 2, s.inForce())
-	require.Equal(t, s.now+4*second, s.push().NextChange, "each begins the window anew")
+	require.Equal(t, s.now+4*second, s.push().NextChange, "each 429 begins the window anew")
 	s.now += 4*second - 1
-	require.Equal(t, 2, s.inForce(), "and takes no more")
+	require.Equal(t, 2, s.inForce(), "and takes no second permit")
 	s.now++
 	require.Equal(t, 3, s.inForce())
-	require.Zero(t, s.step(s.op(admission.OpMaintain, 0, 0)).NextChange)
-	for _, o := range []admission.Outcome{admission.OutcomeNone, admission.OutcomeSuccess, admission.OutcomeCancel, admission.OutcomeFailure} {
+	require.Zero(t, s.maintain().NextChange)
+	for o := admission.OutcomeNone; o <= admission.OutcomeFailure; o++ {
 		s.together(3, o)
 		require.Equal(t, 3, s.inForce(), "no pushback")
 	}
@@ -71,14 +71,12 @@ func TestHeadroomWakesTheWaiterAtTheWindowsEnd(t *testing.T) {
 	s := newShaper(t, p)
 	s.start()
 	s.push()
-	op := s.op(admission.OpAcquire, 1, 99)
-	op.Budget = admission.Minute
-	e := s.step(op)
+	e := s.ask(1, 99, admission.Minute)
 	require.Equal(t, admission.VerdictWaiting, e.Verdict)
 	s.now = e.NextChange - 1
-	require.Empty(t, s.step(s.op(admission.OpMaintain, 0, 0)).Grants)
+	require.Empty(t, s.maintain().Grants)
 	s.now++
-	require.Equal(t, []admission.Grant{{Worker: shaperWorker(1), Seq: 99}}, s.step(s.op(admission.OpMaintain, 0, 0)).Grants)
+	require.Equal(t, []admission.Grant{{Worker: shaperWorker(1), Seq: 99}}, s.maintain().Grants)
 }
 
 func TestHeadroomMinimum(t *testing.T) {
@@ -138,9 +136,7 @@ func TestHeadroomAcrossConfigurations(t *testing.T) {
 	require.Equal(t, 1, s.inForce())
 	limit := func(n int) {
 		s.pool.Limit = n
-		op := s.op(admission.OpMaintain, 0, 0)
-		op.Assert = true
-		s.step(op)
+		s.step(admission.Maintain(s.target(0), true, nil))
 	}
 	limit(12)
 	require.Equal(t, 3, s.inForce(), "the cut stays what it was")
@@ -151,14 +147,15 @@ func TestHeadroomAcrossConfigurations(t *testing.T) {
 	require.Equal(t, 10, s.inForce(), "a step's window is over")
 	s.push()
 	s.pool.Headroom = nil
-	require.Equal(t, 10, s.inForce(), "no headroom, no word of it")
+	require.Equal(t, 10, s.inForce(), "without headroom nothing is cut off")
 }
 
-// Whatever comes: the limit in force is within [min, limit], and only a 429 lowers it.
+// Whatever happens, the limit in force is within [min, limit], and only a 429 lowers it.
 func TestHeadroomStaysWithinItsBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(1, 30).Draw(t, "limit")
-		h := admission.Headroom{AIMD: rapid.Bool().Draw(t, "aimd"), Window: drawDuration(t, "window", 1, 500, 3000), Min: rapid.IntRange(1, limit).Draw(t, "min")}
+		h := admission.Headroom{AIMD: rapid.Bool().Draw(t, "aimd"), Window: drawDuration(t, "window", 1, 500, 3000),
+			Min: rapid.IntRange(1, limit).Draw(t, "min")}
 		s := newShaper(t, headroomPool(limit, h))
 		last := limit
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {

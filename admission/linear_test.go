@@ -47,7 +47,7 @@ type lineOp struct {
 	seq    uint32
 }
 
-// line is the pool as one thread would see it: who runs and who waits, oldest first.
+// A line is the pool as one thread would see it: the tickets that run and those that wait, oldest first.
 type line struct{ running, waiting string }
 
 const lineLimit, lineQueue = 2, 3
@@ -101,61 +101,87 @@ func sorted(s string) string {
 	return strings.Join(words, " ")
 }
 
+// A lineClient is one goroutine's use of the pool.
+type lineClient struct {
+	id     int
+	store  *casStore
+	clock  *atomic.Int64
+	m      admission.Machine
+	random *rand.Rand
+	open   []lineOp // its acquires that got a permit or wait
+	waits  []bool   // of each of them
+	saw    []porcupine.Operation
+}
+
+func (c *lineClient) op(in lineOp) admission.Op {
+	me := admission.Worker{Seat: uint16(c.id), Epoch: uint64(c.id+1) << 32}
+	target := admission.Target{Now: ms, Me: me, Limit: lineLimit}
+	switch in.kind {
+	case admission.OpRelease:
+		return admission.Release(target, 0, in.seq, admission.Finish{})
+	case admission.OpCancel:
+		return admission.Cancel(target, 0, in.seq)
+	}
+	return admission.Acquire(target, admission.Request{Weight: 1, Seq: in.seq, Queue: lineQueue, Budget: admission.Hour})
+}
+
+// do carries an operation out until it is stored.
+func (c *lineClient) do(in lineOp) admission.Verdict {
+	op := c.op(in)
+	call := c.clock.Add(1)
+	for {
+		b, version := c.store.get()
+		runtime.Gosched() // so that others come in between, on one processor too
+		next, e := c.m.Step(b, &op)
+		verdict := e.Verdict
+		if !e.Changed || c.store.set(next, version) {
+			c.saw = append(c.saw, porcupine.Operation{ClientId: c.id, Input: in, Call: call, Output: verdict,
+				Return: c.clock.Add(1)})
+			return verdict
+		}
+	}
+}
+
+// turn ends one of the client's requests, or begins one.
+func (c *lineClient) turn(seq uint32) {
+	if n := len(c.open); n > 0 && c.random.IntN(3) > 0 {
+		at := c.random.IntN(n)
+		in := c.open[at]
+		in.kind = admission.OpRelease
+		if c.waits[at] {
+			in.kind = admission.OpCancel
+		}
+		c.open, c.waits = slices.Delete(c.open, at, at+1), slices.Delete(c.waits, at, at+1)
+		c.do(in)
+		return
+	}
+	in := lineOp{admission.OpAcquire, c.id, seq}
+	if v := c.do(in); v != admission.VerdictFull {
+		c.open, c.waits = append(c.open, in), append(c.waits, v == admission.VerdictWaiting)
+	}
+}
+
 // history lets goroutines loose on one pool and returns what they saw.
-func history(clients, each int, blind bool) []porcupine.Operation {
-	store := &casStore{blind: blind}
-	var clock atomic.Int64
-	var all []porcupine.Operation
+func history(clients, each int, blind bool) (all []porcupine.Operation) {
+	store, clock := &casStore{blind: blind}, &atomic.Int64{}
 	var mu sync.Mutex
 	var wg sync.WaitGroup
-	for c := range clients {
+	for id := range clients {
 		wg.Go(func() {
-			var m admission.Machine
-			random := rand.New(rand.NewPCG(uint64(c), 1))
-			var mine []porcupine.Operation
-			var open []lineOp
-			var waits []bool
-			do := func(in lineOp) admission.Verdict {
-				op := &admission.Op{Kind: in.kind, Target: admission.Target{Now: ms, Me: admission.Worker{Seat: uint16(c), Epoch: uint64(c+1) << 32}, Limit: lineLimit}, Seq: in.seq, Queue: lineQueue, Budget: admission.Hour, Weight: 1, Assert: in.kind == admission.OpAcquire}
-				call := clock.Add(1)
-				for {
-					b, version := store.get()
-					runtime.Gosched() // so that others come in between, on one processor too
-					next, e := m.Step(b, op)
-					verdict := e.Verdict
-					if !e.Changed || store.set(next, version) {
-						mine = append(mine, porcupine.Operation{ClientId: c, Input: in, Call: call, Output: verdict, Return: clock.Add(1)})
-						return verdict
-					}
-				}
-			}
+			c := &lineClient{id: id, store: store, clock: clock, random: rand.New(rand.NewPCG(uint64(id), 1))}
 			for i := range each {
-				if n := len(open); n > 0 && random.IntN(3) > 0 {
-					at := random.IntN(n)
-					in := open[at]
-					in.kind = admission.OpRelease
-					if waits[at] {
-						in.kind = admission.OpCancel
-					}
-					open, waits = slices.Delete(open, at, at+1), slices.Delete(waits, at, at+1)
-					do(in)
-					continue
-				}
-				in := lineOp{admission.OpAcquire, c, uint32(i + 1)}
-				if v := do(in); v != admission.VerdictFull {
-					open, waits = append(open, in), append(waits, v == admission.VerdictWaiting)
-				}
+				c.turn(uint32(i + 1))
 			}
 			mu.Lock()
-			all = append(all, mine...)
-			mu.Unlock()
+			defer mu.Unlock()
+			all = append(all, c.saw...)
 		})
 	}
 	wg.Wait()
 	return all
 }
 
-// TestLinearizable: whatever goroutines do to a pool at once looks as if they had done it one after the other.
+// TestLinearizable: what goroutines do to a pool at once looks as if they had done it one after the other.
 func TestLinearizable(t *testing.T) {
 	operations := 0
 	for round := range 20 {

@@ -8,13 +8,14 @@ import (
 	"github.com/headgate/headgate/admission"
 )
 
-// model is the core once more, for clarity alone: plain maps, no encoding, every count a recount, every choice a scan.
+// model is the core once more, written for clarity alone: plain maps, no encoding, every count counted anew, every
+// choice a search through all.
 type model struct {
 	exists, retired bool
 	provisional     bool // no limit has been asserted since the record was lost
 	gen             uint32
 	limit           int
-	running         map[admission.Worker]map[uint64]int
+	inflight        map[admission.Worker]map[uint64]int
 	queue           []modelTicket
 	holds           []modelHold
 	weight          map[uint64]uint32
@@ -43,9 +44,9 @@ type modelEffect struct {
 
 func (m *model) clone() *model {
 	c := *m
-	c.running = map[admission.Worker]map[uint64]int{}
-	for w, tenants := range m.running {
-		c.running[w] = maps.Clone(tenants)
+	c.inflight = map[admission.Worker]map[uint64]int{}
+	for w, tenants := range m.inflight {
+		c.inflight[w] = maps.Clone(tenants)
 	}
 	c.queue, c.holds = slices.Clone(m.queue), slices.Clone(m.holds)
 	c.weight, c.lastGrant = maps.Clone(m.weight), maps.Clone(m.lastGrant)
@@ -57,13 +58,14 @@ func (m *model) clear(op *admission.Op) {
 	if provisional {
 		limit = 0
 	}
-	*m = model{exists: true, gen: op.Gen, limit: limit, provisional: provisional, running: map[admission.Worker]map[uint64]int{},
-		weight: map[uint64]uint32{}, lastGrant: map[uint64]uint64{}}
+	*m = model{exists: true, gen: op.Gen, limit: limit, provisional: provisional,
+		inflight: map[admission.Worker]map[uint64]int{}, weight: map[uint64]uint32{}, lastGrant: map[uint64]uint64{}}
 }
 
-func (m *model) used() int {
+// total is how many permits are granted.
+func (m *model) total() int {
 	n := 0
-	for _, tenants := range m.running {
+	for _, tenants := range m.inflight {
 		for _, k := range tenants {
 			n += k
 		}
@@ -71,10 +73,10 @@ func (m *model) used() int {
 	return n
 }
 
-// inflight is what a tenant runs and what is on hold at its expense.
-func (m *model) inflight(tenant uint64) int {
+// load is how many permits a tenant has inflight, and on hold at its expense.
+func (m *model) load(tenant uint64) int {
 	n := 0
-	for _, tenants := range m.running {
+	for _, tenants := range m.inflight {
 		n += tenants[tenant]
 	}
 	for _, h := range m.holds {
@@ -85,12 +87,12 @@ func (m *model) inflight(tenant uint64) int {
 	return n
 }
 
-func (m *model) idle() bool { return m.used() == 0 && len(m.queue) == 0 && len(m.holds) == 0 }
+func (m *model) idle() bool { return m.total() == 0 && len(m.queue) == 0 && len(m.holds) == 0 }
 
 // columns are the workers that have something here.
 func (m *model) columns() map[admission.Worker]bool {
 	c := map[admission.Worker]bool{}
-	for w, tenants := range m.running {
+	for w, tenants := range m.inflight {
 		for _, n := range tenants {
 			if n > 0 {
 				c[w] = true
@@ -104,7 +106,7 @@ func (m *model) columns() map[admission.Worker]bool {
 }
 
 func (m *model) reap(w admission.Worker) {
-	delete(m.running, w)
+	delete(m.inflight, w)
 	m.queue = slices.DeleteFunc(m.queue, func(t modelTicket) bool { return t.worker == w })
 }
 
@@ -194,7 +196,7 @@ func (m *model) apply(op *admission.Op, alive func(admission.Worker) bool, e *mo
 			return over
 		})
 	case admission.OpReconcile:
-		m.sync(op, e)
+		m.reconcile(op, e)
 	}
 	m.dispatch(op, e)
 }
@@ -204,13 +206,13 @@ func (m *model) acquire(op *admission.Op, e *modelEffect) {
 		e.verdict = admission.VerdictClosed
 		return
 	}
-	mine := 0
+	queued := 0 // of the same tenant
 	for _, t := range m.queue {
 		if t.tenant == op.Tenant {
-			mine++
+			queued++
 		}
 	}
-	room := op.Budget > 0 && len(m.queue) < op.Queue && (!op.Fair || mine < max(1, op.Queue-len(m.queue)))
+	room := op.Budget > 0 && len(m.queue) < op.Queue && (!op.Fair || queued < max(1, op.Queue-len(m.queue)))
 	deadline := op.Now + int64(max(op.Budget, 1))
 	m.weight[op.Tenant] = op.Weight
 	m.queue = append(m.queue, modelTicket{op.Me, op.Seq, op.Tenant, deadline})
@@ -228,7 +230,7 @@ func (m *model) acquire(op *admission.Op, e *modelEffect) {
 	e.grants = slices.DeleteFunc(e.grants, func(g admission.Grant) bool { return g.Worker == op.Me && g.Seq == op.Seq })
 }
 
-// holdOf is how long a released permit is held: the success's hold is charged to the tenant, the failure's isn't.
+// holdOf is how long a released permit is on hold. The success's hold is charged to the tenant, the failure's isn't.
 func holdOf(op *admission.Op) admission.Duration {
 	switch {
 	case op.Shaping == nil:
@@ -240,10 +242,10 @@ func holdOf(op *admission.Op) admission.Duration {
 }
 
 func (m *model) release(op *admission.Op, hold admission.Duration) {
-	if m.running[op.Me][op.Tenant] == 0 {
+	if m.inflight[op.Me][op.Tenant] == 0 {
 		return
 	}
-	m.running[op.Me][op.Tenant]--
+	m.inflight[op.Me][op.Tenant]--
 	if hold > 0 && m.limit-len(m.holds)-1 >= op.Shaping.MinActive {
 		until := op.Now + int64(min(hold, 10*admission.Minute))
 		for until%int64(10*admission.Millisecond) != 0 {
@@ -253,11 +255,11 @@ func (m *model) release(op *admission.Op, hold admission.Duration) {
 	}
 }
 
-func (m *model) sync(op *admission.Op, e *modelEffect) {
+func (m *model) reconcile(op *admission.Op, e *modelEffect) {
 	lost := !m.columns()[op.Me]
-	truth := map[uint64]int{}
+	inflight := map[uint64]int{}
 	for _, s := range op.Inflight {
-		truth[s.Tenant] += int(s.Inflight)
+		inflight[s.Tenant] += int(s.Inflight)
 		if s.Inflight > 0 {
 			m.weight[s.Tenant] = s.Weight
 		}
@@ -265,26 +267,31 @@ func (m *model) sync(op *admission.Op, e *modelEffect) {
 	waits := map[uint32]bool{}
 	for _, w := range op.Waiting {
 		waits[w.Seq] = true
-		share := op.Inflight[w.Tenant]
+		of := op.Inflight[w.Tenant]
 		switch {
 		case lost:
-			m.weight[share.Tenant] = share.Weight
-			m.queue = append(m.queue, modelTicket{op.Me, w.Seq, share.Tenant, w.Deadline})
-		case !slices.ContainsFunc(m.queue, func(t modelTicket) bool { return t.worker == op.Me && t.seq == w.Seq }):
-			m.weight[share.Tenant] = share.Weight
-			truth[share.Tenant]++
+			m.weight[of.Tenant] = of.Weight
+			m.queue = append(m.queue, modelTicket{op.Me, w.Seq, of.Tenant, w.Deadline})
+		case !m.waits(op.Me, w.Seq):
+			m.weight[of.Tenant] = of.Weight
+			inflight[of.Tenant]++
 			e.unseen = append(e.unseen, w.Seq)
 		}
 	}
 	m.queue = slices.DeleteFunc(m.queue, func(t modelTicket) bool { return t.worker == op.Me && !waits[t.seq] })
-	m.running[op.Me] = truth
+	m.inflight[op.Me] = inflight
 	if m.provisional && lost {
-		m.limit = max(m.limit, min(op.Limit, max(m.used(), 1)))
+		m.limit = max(m.limit, min(op.Limit, max(m.total(), 1)))
 	}
 }
 
+// waits says whether a worker's ticket is in the queue.
+func (m *model) waits(w admission.Worker, seq uint32) bool {
+	return slices.ContainsFunc(m.queue, func(t modelTicket) bool { return t.worker == w && t.seq == seq })
+}
+
 func (m *model) dispatch(op *admission.Op, e *modelEffect) {
-	for m.limit-m.used()-len(m.holds) > 0 {
+	for m.limit-m.total()-len(m.holds) > 0 {
 		best := -1
 		for i, t := range m.queue { // oldest first, so a tie within a tenant goes to the older
 			if t.deadline > op.Now && (best < 0 || m.first(t.tenant, m.queue[best].tenant)) {
@@ -296,10 +303,10 @@ func (m *model) dispatch(op *admission.Op, e *modelEffect) {
 		}
 		t := m.queue[best]
 		m.queue = slices.Delete(m.queue, best, best+1)
-		if m.running[t.worker] == nil {
-			m.running[t.worker] = map[uint64]int{}
+		if m.inflight[t.worker] == nil {
+			m.inflight[t.worker] = map[uint64]int{}
 		}
-		m.running[t.worker][t.tenant]++
+		m.inflight[t.worker][t.tenant]++
 		m.grants++
 		m.lastGrant[t.tenant] = m.grants
 		e.grants = append(e.grants, admission.Grant{Worker: t.worker, Seq: t.seq})
@@ -308,7 +315,7 @@ func (m *model) dispatch(op *admission.Op, e *modelEffect) {
 
 // first says whether tenant a is strictly ahead of tenant b.
 func (m *model) first(a, b uint64) bool {
-	x, y := m.inflight(a)*int(m.weight[b]), m.inflight(b)*int(m.weight[a])
+	x, y := m.load(a)*int(m.weight[b]), m.load(b)*int(m.weight[a])
 	switch {
 	case x != y:
 		return x < y
@@ -331,28 +338,29 @@ func (m *model) differs(state []byte) error {
 		return err
 	}
 	if r.Gen != m.gen || r.Retired != m.retired || int(r.Limit) != m.limit || r.Provisional != m.provisional {
-		return fmt.Errorf("record gen %d retired %v limit %d (%v), model %d %v %d (%v)", r.Gen, r.Retired, r.Limit, r.Provisional, m.gen, m.retired, m.limit, m.provisional)
+		return fmt.Errorf("record gen %d retired %v limit %d (%v), model %d %v %d (%v)",
+			r.Gen, r.Retired, r.Limit, r.Provisional, m.gen, m.retired, m.limit, m.provisional)
 	}
-	running := map[admission.Worker]map[uint64]int{}
+	inflight := map[admission.Worker]map[uint64]int{}
 	worker := map[uint16]admission.Worker{}
 	for _, c := range r.Columns {
 		worker[c.Seat] = c.Worker
 	}
 	for _, h := range r.Holders {
 		w := worker[h.Seat]
-		if running[w] == nil {
-			running[w] = map[uint64]int{}
+		if inflight[w] == nil {
+			inflight[w] = map[uint64]int{}
 		}
-		running[w][r.Tenants[h.Tenant].ID] += int(h.Inflight)
+		inflight[w][r.Tenants[h.Tenant].ID] += int(h.Inflight)
 	}
-	for w, tenants := range m.running {
+	for w, tenants := range m.inflight {
 		maps.DeleteFunc(tenants, func(_ uint64, n int) bool { return n == 0 })
 		if len(tenants) == 0 {
-			delete(m.running, w)
+			delete(m.inflight, w)
 		}
 	}
-	if !maps.EqualFunc(running, m.running, func(a, b map[uint64]int) bool { return maps.Equal(a, b) }) {
-		return fmt.Errorf("record runs %v, model %v", running, m.running)
+	if !maps.EqualFunc(inflight, m.inflight, func(a, b map[uint64]int) bool { return maps.Equal(a, b) }) {
+		return fmt.Errorf("record inflight %v, model %v", inflight, m.inflight)
 	}
 	var queue []modelTicket
 	for i := range r.Queue.Len() {
@@ -391,7 +399,8 @@ func (m *model) tenantsDiffer(r *admission.Record) error {
 			continue
 		}
 		if t.Weight != m.weight[t.ID] || t.LastGrant != m.lastGrant[t.ID] {
-			return fmt.Errorf("record's tenant %+v, model's weight %d, last grant %d", t, m.weight[t.ID], m.lastGrant[t.ID])
+			return fmt.Errorf("record's tenant %+v, model's weight %d, last grant %d",
+				t, m.weight[t.ID], m.lastGrant[t.ID])
 		}
 		seen[t.ID] = true
 	}

@@ -6,9 +6,28 @@ import (
 	"github.com/headgate/headgate/admission"
 )
 
-var kindNames = [...]string{"acquire", "release", "cancel", "expire", "sync", "tend", "retire"}
+var kindNames = [...]string{
+	admission.OpAcquire:   "acquire",
+	admission.OpRelease:   "release",
+	admission.OpCancel:    "cancel",
+	admission.OpExpire:    "expire",
+	admission.OpReconcile: "reconcile",
+	admission.OpMaintain:  "maintain",
+	admission.OpReport:    "report",
+	admission.OpRetire:    "retire",
+}
 
-var verdictNames = [...]string{"done", "granted", "waiting", "full", "closed", "open", "stale", "fenced", "busy"}
+var verdictNames = [...]string{
+	admission.VerdictDone:    "done",
+	admission.VerdictGranted: "granted",
+	admission.VerdictWaiting: "waiting",
+	admission.VerdictFull:    "full",
+	admission.VerdictClosed:  "closed",
+	admission.VerdictOpen:    "open",
+	admission.VerdictStale:   "stale",
+	admission.VerdictFenced:  "fenced",
+	admission.VerdictBusy:    "busy",
+}
 
 func sprintf(format string, args ...any) string { return fmt.Sprintf(format, args...) }
 

@@ -72,106 +72,135 @@ func runTranscript(t *testing.T, text string) string {
 			continue
 		}
 		fmt.Fprintln(&out, line)
-		for _, printed := range tr.run(strings.Fields(line)) {
+		for _, printed := range tr.run(parseCommand(line)) {
 			fmt.Fprintln(&out, "  "+printed)
 		}
 	}
 	return out.String()
 }
 
+// A transcript is the replay of one.
 type transcript struct {
 	*rig
 	t     *testing.T
 	start int64
 }
 
-// run carries out one command and returns what to print.
-func (tr *transcript) run(words []string) (printed []string) {
-	options, args := map[string]string{}, []string{}
+// A command is one line of a transcript, in pieces.
+type command struct {
+	name    string
+	args    []string
+	options map[string]string
+}
+
+func parseCommand(line string) command {
+	words := strings.Fields(line)
+	c := command{name: words[0], options: map[string]string{}}
 	for _, w := range words[1:] {
 		k, v, _ := strings.Cut(w, "=")
 		if strings.Contains(w, "=") || w == "fair" || w == "charge" {
-			options[k] = v
+			c.options[k] = v
 		} else {
-			args = append(args, w)
+			c.args = append(c.args, w)
 		}
 	}
-	tr.last = admission.Effect{}
-	switch words[0] {
-	case "pool":
-		tr.limit, tr.queue = tr.number(options["limit"], 0), tr.number(options["queue"], 0)
-		_, tr.fair = options["fair"]
+	return c
+}
+
+func (c command) has(name string) bool { _, ok := c.options[name]; return ok }
+
+func (c command) option(name, missing string) string {
+	if v, ok := c.options[name]; ok {
+		return v
+	}
+	return missing
+}
+
+// settings are the commands that carry out no operation, and so print nothing.
+var settings = map[string]func(*transcript, command){
+	"pool": func(tr *transcript, c command) {
+		tr.limit, tr.queue, tr.fair = tr.number(c.option("limit", "0")), tr.number(c.option("queue", "0")), c.has("fair")
 		tr.start = tr.now
-		for range tr.number(options["workers"], 1) {
+		for range tr.number(c.option("workers", "1")) {
 			tr.add()
 		}
-		return nil
-	case "at":
-		tr.now = tr.start + tr.duration(args[0])
-		return nil
-	case "weight":
-		tr.weights[tenantID(args[0])] = uint32(tr.number(args[1], 1))
-		return nil
-	case "acquire":
-		w := tr.worker(args[0])
-		budget := admission.Duration(tr.duration(option(options, "budget", "5s")))
-		verdict := tr.arrive(w, tenantID(option(options, "tenant", "a")), budget)
-		line := fmt.Sprintf("%s/%d %s", args[0], w.seq, verdictNames[verdict])
-		if verdict == admission.VerdictFull || verdict == admission.VerdictClosed {
-			line += fmt.Sprintf(", retry after %d s", tr.last.RetryAfter)
-		}
-		printed = append(printed, line)
-	case "release":
-		w, i := tr.stream(args[0], true)
-		_, charge := options["charge"]
-		tr.release(w, i, admission.Duration(tr.duration(option(options, "hold", "0s"))), charge, tr.number(options["min_active"], 0))
-	case "cancel":
-		w, i := tr.stream(args[0], false)
-		tr.cancel(w, i)
-		printed = append(printed, verdictNames[tr.last.Verdict])
-	case "look":
-		w, i := tr.stream(args[0], false)
-		before := len(w.running)
-		tr.look(w, i)
-		printed = append(printed, map[bool]string{true: "granted", false: "not granted"}[len(w.running) > before])
-	case "expire":
-		tr.expire(tr.worker(args[0]))
-		printed = append(printed, fmt.Sprintf("expired %v", tr.last.Expired))
-		if len(tr.last.Expired) > 0 {
-			printed[0] += fmt.Sprintf(", retry after %d s", tr.last.RetryAfter)
-		}
-	case "sync":
-		tr.sync(tr.worker(args[0]))
-		printed = append(printed, fmt.Sprintf("had been granted %v", tr.last.Unseen))
-	case "tend":
-		tr.tend(nil, false)
-	case "limit":
-		tr.limit = tr.number(args[0], 0)
-		tr.tend(nil, true)
-	case "declare-dead":
-		tr.worker(args[0]).alive = false
-		return nil
-	case "revive": // its beat was refused: a new incarnation in the same slot
-		w := tr.worker(args[0])
+	},
+	"at":           func(tr *transcript, c command) { tr.now = tr.start + tr.duration(c.args[0]) },
+	"weight":       func(tr *transcript, c command) { tr.weights[tenantID(c.args[0])] = uint32(tr.number(c.args[1])) },
+	"generation":   func(tr *transcript, c command) { tr.gen = uint32(tr.number(c.args[0])) },
+	"declare-dead": func(tr *transcript, c command) { tr.worker(c.args[0]).alive = false },
+	"revive": func(tr *transcript, c command) { // its beat was refused: a new incarnation in the same seat
+		w := tr.worker(c.args[0])
 		tr.claims++
 		w.Epoch, w.alive = tr.claims<<32, true
-		return nil
-	case "lose-release": // the stream has ended, but the release found no free swap
-		w, i := tr.stream(args[0], true)
+	},
+	"lose-release": func(tr *transcript, c command) { // the stream has ended, but the release found no free swap
+		w, i := tr.running(c.args[0])
 		w.running = slices.Delete(w.running, i, i+1)
-		return nil
-	case "lose-cancel":
-		w, i := tr.stream(args[0], false)
+	},
+	"lose-cancel": func(tr *transcript, c command) {
+		w, i := tr.waiting(c.args[0])
 		w.waiting = slices.Delete(w.waiting, i, i+1)
+	},
+}
+
+// operations are the commands that carry one out. They return what to print of it, "" for nothing.
+var operations = map[string]func(*transcript, command) string{
+	"acquire": (*transcript).acquireCommand,
+	"release": func(tr *transcript, c command) string {
+		w, i := tr.running(c.args[0])
+		hold := admission.Duration(tr.duration(c.option("hold", "0s")))
+		tr.release(w, i, hold, c.has("charge"), tr.number(c.option("min_active", "0")))
+		return ""
+	},
+	"cancel": func(tr *transcript, c command) string {
+		tr.cancel(tr.waiting(c.args[0]))
+		return verdictNames[tr.last.Verdict]
+	},
+	"look": func(tr *transcript, c command) string {
+		w, i := tr.waiting(c.args[0])
+		before := len(w.running)
+		if tr.look(w, i); len(w.running) > before {
+			return "granted"
+		}
+		return "not granted"
+	},
+	"expire": func(tr *transcript, c command) string {
+		tr.expire(tr.worker(c.args[0]))
+		line := fmt.Sprintf("expired %v", tr.last.Expired)
+		if len(tr.last.Expired) > 0 {
+			line += fmt.Sprintf(", retry after %d s", tr.last.RetryAfter)
+		}
+		return line
+	},
+	"reconcile": func(tr *transcript, c command) string {
+		tr.reconcile(tr.worker(c.args[0]))
+		return fmt.Sprintf("unseen %v", tr.last.Unseen)
+	},
+	"maintain": func(tr *transcript, _ command) string { tr.maintain(nil, false); return "" },
+	"limit": func(tr *transcript, c command) string {
+		tr.limit = tr.number(c.args[0])
+		tr.maintain(nil, true)
+		return ""
+	},
+	"retire": func(tr *transcript, _ command) string {
+		return verdictNames[tr.do(admission.Retire(tr.now, tr.gen)).Verdict]
+	},
+}
+
+// run carries out one command and returns what to print.
+func (tr *transcript) run(c command) (printed []string) {
+	if set := settings[c.name]; set != nil {
+		set(tr, c)
 		return nil
-	case "retire":
-		e := tr.do(tr.op(admission.OpRetire, nil))
-		printed = append(printed, verdictNames[e.Verdict])
-	case "generation":
-		tr.gen = uint32(tr.number(args[0], 0))
-		return nil
-	default:
-		tr.t.Fatalf("no command %q", words[0])
+	}
+	operate := operations[c.name]
+	if operate == nil {
+		tr.t.Fatalf("no command %q", c.name)
+	}
+	tr.last = admission.Effect{}
+	if line := operate(tr, c); line != "" {
+		printed = append(printed, line)
 	}
 	for _, g := range tr.last.Grants {
 		printed = append(printed, fmt.Sprintf("tell w%d: %d granted", g.Seat, g.Seq))
@@ -182,10 +211,18 @@ func (tr *transcript) run(words []string) (printed []string) {
 	return append(printed, tr.show())
 }
 
-func (tr *transcript) number(s string, missing int) int {
-	if s == "" {
-		return missing
+func (tr *transcript) acquireCommand(c command) string {
+	w := tr.worker(c.args[0])
+	budget := admission.Duration(tr.duration(c.option("budget", "5s")))
+	verdict := tr.arrive(w, tenantID(c.option("tenant", "a")), budget)
+	line := fmt.Sprintf("%s/%d %s", c.args[0], w.seq, verdictNames[verdict])
+	if verdict == admission.VerdictFull || verdict == admission.VerdictClosed {
+		line += fmt.Sprintf(", retry after %d s", tr.last.RetryAfter)
 	}
+	return line
+}
+
+func (tr *transcript) number(s string) int {
 	n, err := strconv.Atoi(s)
 	if err != nil {
 		tr.t.Fatal(err)
@@ -201,32 +238,35 @@ func (tr *transcript) duration(s string) int64 {
 	return int64(d)
 }
 
-func option(options map[string]string, name, missing string) string {
-	if v, ok := options[name]; ok {
-		return v
-	}
-	return missing
-}
-
 func tenantID(name string) uint64 { return uint64(name[0]-'a') + 1 }
 
 func (tr *transcript) worker(name string) *rigWorker {
-	return tr.workers[tr.number(strings.TrimPrefix(name, "w"), 0)]
+	return tr.workers[tr.number(strings.TrimPrefix(name, "w"))]
 }
 
-// stream finds w0/3 among a worker's streams.
-func (tr *transcript) stream(name string, running bool) (*rigWorker, int) {
+// running finds w0/3 among a worker's streams that run.
+func (tr *transcript) running(name string) (*rigWorker, int) {
+	w, seq := tr.stream(name)
+	return w, tr.find(name, w.running, seq)
+}
+
+// waiting finds w0/3 among a worker's streams that wait.
+func (tr *transcript) waiting(name string) (*rigWorker, int) {
+	w, seq := tr.stream(name)
+	return w, tr.find(name, w.waiting, seq)
+}
+
+func (tr *transcript) stream(name string) (*rigWorker, uint32) {
 	worker, seq, _ := strings.Cut(name, "/")
-	w := tr.worker(worker)
-	streams := w.waiting
-	if running {
-		streams = w.running
-	}
-	i := slices.IndexFunc(streams, func(s rigStream) bool { return s.seq == uint32(tr.number(seq, 0)) })
+	return tr.worker(worker), uint32(tr.number(seq))
+}
+
+func (tr *transcript) find(name string, streams []rigStream, seq uint32) int {
+	i := slices.IndexFunc(streams, func(s rigStream) bool { return s.seq == seq })
 	if i < 0 {
 		tr.t.Fatalf("no such stream: %s", name)
 	}
-	return w, i
+	return i
 }
 
 // show prints the record.
@@ -235,14 +275,14 @@ func (tr *transcript) show() string {
 	if err := r.Decode(tr.state); err != nil {
 		return "no record"
 	}
-	s := fmt.Sprintf("used %d of %d", r.Inflight(), r.Limit)
+	s := fmt.Sprintf("inflight %d of %d", r.Inflight(), r.Limit)
 	if r.Retired {
 		s += " retired"
 	}
-	for _, p := range r.Holds {
-		s += fmt.Sprintf(", %d held until %v", p.Count, time.Duration(p.Until-tr.start))
-		if p.Tenant != admission.NoTenant {
-			s += " by " + tr.tenantName(&r, p.Tenant)
+	for _, h := range r.Holds {
+		s += fmt.Sprintf(", %d on hold until %v", h.Count, time.Duration(h.Until-tr.start))
+		if h.Tenant != admission.NoTenant {
+			s += " by " + tr.tenantName(&r, h.Tenant)
 		}
 	}
 	for _, h := range r.Holders {

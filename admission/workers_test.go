@@ -33,13 +33,13 @@ func TestWorkerClaimsBeatsAndLeaves(t *testing.T) {
 	table.Leave(a)
 	store(&table)
 	if table.Alive(a) || table.Beat(a, 0, lease) || !table.Alive(b) {
-		t.Error("who has left is still seated")
+		t.Error("a worker that has left is still seated")
 	}
 	c, _ := table.Claim(1, int64(lease), lease)
 	if c.Seat != 0 || c.Epoch == a.Epoch {
 		t.Errorf("the free seat goes to %+v", c)
 	}
-	table.Leave(a) // somebody else's seat is not given up
+	table.Leave(a) // another worker's seat is not given up
 	table.Leave(admission.Worker{})
 	if !table.Alive(c) {
 		t.Error("a stranger gave the seat up")
@@ -51,7 +51,7 @@ func TestWorkerClaimsBeatsAndLeaves(t *testing.T) {
 	}
 }
 
-// TestDeathIsAWord: nobody is dead for having stopped, until somebody says so in the table; then it is for good.
+// TestDeathIsAWord: a worker that stopped is dead only when the table says so. Then it stays dead.
 func TestDeathIsAWord(t *testing.T) {
 	var table admission.WorkerTable
 	a, _ := table.Claim(1, 0, lease)
@@ -78,7 +78,7 @@ func TestDeathIsAWord(t *testing.T) {
 	}
 }
 
-// TestNegativeTime: O10, for leases: a clock read earlier kills nobody, and keeps nobody alive for ever.
+// TestCase_O10_LeaseClock: a clock that was read earlier declares no worker dead, and keeps none alive for ever.
 func TestCase_O10_LeaseClock(t *testing.T) {
 	var table admission.WorkerTable
 	hour := int64(admission.Hour)
@@ -93,8 +93,8 @@ func TestCase_O10_LeaseClock(t *testing.T) {
 	}
 }
 
-// TestSeatsRunOut: 256 workers live at once; the place of who died first is the first to be reused, and its new owner's
-// epoch is newer.
+// TestSeatsRunOut: 256 workers live at once. The seat of the one that died first is the first to be reused, and its new
+// owner's epoch is newer.
 func TestSeatsRunOut(t *testing.T) {
 	var table admission.WorkerTable
 	var workers []admission.Worker
@@ -124,7 +124,7 @@ func TestSeatsRunOut(t *testing.T) {
 	}
 }
 
-// TestDamagedTable: any bytes are some table, and within its bounds.
+// TestDamagedTable: any bytes are a table, within its bounds.
 func TestDamagedTable(t *testing.T) {
 	var table admission.WorkerTable
 	for range 300 {
@@ -155,45 +155,8 @@ func TestDamagedTable(t *testing.T) {
 func TestAlive(t *testing.T) {
 	a, b := admission.Worker{Seat: 4, Epoch: 1<<32 + 5}, admission.Worker{Seat: 2, Epoch: 7}
 	table := admissiontest.Alive(a, b)
-	if !table.Alive(a) || !table.Alive(b) || table.Alive(admission.Worker{Seat: 4, Epoch: 7}) || table.Alive(admission.Worker{Seat: 3}) {
+	otherEpoch, noSeat := admission.Worker{Seat: 4, Epoch: 7}, admission.Worker{Seat: 3}
+	if !table.Alive(a) || !table.Alive(b) || table.Alive(otherEpoch) || table.Alive(noSeat) {
 		t.Error("wrong")
-	}
-}
-
-func TestDirectory(t *testing.T) {
-	var d admission.Directory
-	a, b := d.Add("a"), d.Add("b")
-	if a.Slot != 0 || b.Slot != 1 || a.Gen == 0 || b.Gen <= a.Gen {
-		t.Fatalf("%v %v", a, b)
-	}
-	d.Decode(d.Append(nil))
-	if p, ok := d.Lookup("b"); !ok || p != b || d.Len() != 2 {
-		t.Fatalf("%v %v", p, ok)
-	}
-	d.RaiseGen(100) // a record has been seen at that
-	c := d.Assign(0, "c")
-	if c.Slot != 0 || c.Gen != 101 {
-		t.Errorf("%v", c)
-	}
-	if _, ok := d.Lookup("a"); ok {
-		t.Error("a still has its place")
-	}
-	d.Vacate(1)
-	if _, ok := d.Lookup("b"); ok {
-		t.Error("b still has its place")
-	}
-	if name, p := d.At(1); name != "" || p.Gen != 102 || d.Len() != 2 {
-		t.Errorf("%q %v", name, p)
-	}
-	if n := d.CountUnconfigured(map[string]int{"c": 1}); n != 1 {
-		t.Errorf("%d unconfigured keys", n)
-	}
-	bytes := d.Append(nil)
-	for n := range bytes {
-		d.Decode(bytes[:n])
-	}
-	bytes[0]++
-	if d.Decode(bytes); d.Len() != 0 {
-		t.Error("another version's directory was read")
 	}
 }

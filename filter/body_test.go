@@ -81,7 +81,7 @@ func TestModelInABodyThatComesInPieces(t *testing.T) {
 	g.requireDrained("model")
 }
 
-// A large piece is read in several goes: the model may stand anywhere about their seams.
+// A large piece is read in several parts. The model may stand at any place where two of them meet.
 func TestModelAtTheSeamsOfOneLargePiece(t *testing.T) {
 	g := start(t, 1, fromBody(pool("model", 1)))
 	const end = `"],"model":"gpt-4o"}`
@@ -277,7 +277,7 @@ func TestCase_O17_WithoutTheFlag(t *testing.T) {
 	g.requireDrained("model")
 }
 
-// All that wait for their bodies together say it once.
+// When many wait for their bodies together, there is one line in the log.
 func TestWithoutTheFlagManyAtOnce(t *testing.T) {
 	g := startWithoutTheFlag(t, fromBody(pool("model", 500)))
 	var all []*wasmtest.Stream
@@ -292,8 +292,8 @@ func TestWithoutTheFlagManyAtOnce(t *testing.T) {
 	require.LessOrEqual(t, g.host.MaxActions(), maxActions)
 }
 
-// The first client of all is slow, and sends its body in the moment its headers go on, so that the host seems not to let
-// bodies come; the first body that does come while headers wait shows otherwise.
+// The first client of all is slow. Its body comes in the moment its headers go on, so the host seems not to let bodies
+// come. The first body that comes while headers wait shows that it does.
 func TestBodiesAreReadAgainOnceOneHasCome(t *testing.T) {
 	g := start(t, 1, fromBody(pool("model", 1, "queue", 5, "max_wait", "60s")))
 	slow := g.open(0)
@@ -310,7 +310,7 @@ func TestBodiesAreReadAgainOnceOneHasCome(t *testing.T) {
 	g.requireWaiting(g.post(0, chat("m")), "another one of its model")
 }
 
-// A client that stalls says nothing about the host, not even the first of all: others' bodies are read on.
+// A client that stalls says nothing about the host, even if it is the first of all. The bodies of others are read on.
 func TestOneStalledClientEndsNobodyElsesReading(t *testing.T) {
 	for _, sent := range []string{"", `{"messages":["`} {
 		g := start(t, 1, fromBody(pool("model", 1)))
@@ -398,7 +398,7 @@ func TestDeadlineThatPassesWhileTheBodyIsRead(t *testing.T) {
 	g.requireDrained("model")
 }
 
-// More than one callback may answer, before this worker has ever had a seat.
+// More requests than one callback may answer expire together, before the worker has ever had a seat.
 func TestManyDeadlinesThatPassWhileBodiesAreRead(t *testing.T) {
 	g := start(t, 1, fromBody(pool("model", 10)))
 	var all []*wasmtest.Stream
@@ -411,31 +411,6 @@ func TestManyDeadlinesThatPassWhileBodiesAreRead(t *testing.T) {
 	}
 	require.LessOrEqual(t, g.host.MaxActions(), maxActions)
 	g.requireDrained("model")
-}
-
-func TestShadowNeverPausesForABody(t *testing.T) {
-	g := start(t, 1, shadow(fromBody(pool("model", 1, "queue", 1, "max_wait", "1s"))))
-	for i := range 4 {
-		s := g.plugin.Stream(0)
-		require.Equal(t, wasmtest.Continue, s.RequestHeaders(wasmtest.RequestHeaders("POST", "/v1/chat/completions"), false))
-		require.Equal(t, wasmtest.Continue, s.RequestBody([]byte(chat("m")[:40]), false))
-		require.Equal(t, 40, len(s.Forwarded().Body))
-		if i == 3 {
-			require.Equal(t, wasmtest.Continue, s.RequestTrailers(nil))
-			break
-		}
-		require.Equal(t, wasmtest.Continue, s.RequestBody([]byte(chat("m")[40:]), true))
-		requireForwarded(t, s, chat("m"))
-	}
-	g.wouldHave("model", 1, 1, 0, "three of one model, one unknown")
-	require.Equal(t, 4, g.counter("model.evaluated"))
-	stalled := g.open(0) // in shadow nothing waits for it, so its stall shows nothing
-	g.host.Run(10 * time.Second)
-	g.requireRunning(stalled, "a stalled request in shadow")
-	require.Equal(t, 5, g.counter("model.evaluated"))
-	require.Empty(t, g.host.Logs())
-	g.post(0, chat("other"))
-	g.wouldHave("model", 2, 1, 2, "the stalled one counted as unknown, the next one's body is read all the same")
 }
 
 func TestAttemptsGoByTheModelInTheBody(t *testing.T) {
@@ -459,7 +434,7 @@ func TestAttemptsGoByTheModelInTheBody(t *testing.T) {
 	require.Zero(t, g.gauge("model.inflight"))
 }
 
-// What a window's worth of body costs is given back with the request.
+// The memory that a body of a whole window takes is free again when the request ends.
 func TestBodiesLeaveNoMemoryBehind(t *testing.T) {
 	g := start(t, 1, fromBody(pool("model", 100)))
 	size := func() int { return g.plugin.Root(0).VM().MemorySize() }

@@ -14,7 +14,8 @@ import (
 // An identity is what the filter found of a request.
 type identity struct{ tenant, model, route, class string }
 
-// identified sends a request and reads what the invocation stage hands over. set gives the stream properties; nil: none.
+// identified sends a request and reads what the invocation stage hands over. set gives the stream properties; nil:
+// none.
 func (g *gateway) identified(set func(*wasmtest.Stream), path string, headers ...string) identity {
 	g.t.Helper()
 	s := g.plugin.Stream(0)
@@ -149,7 +150,7 @@ func TestFirstSourceThatYieldsWins(t *testing.T) {
 	require.Equal(t, "path", g.identified(nil, "/t/path", "x-tenant", "").tenant, "an empty header yields nothing")
 }
 
-// No header is looked at that the configuration doesn't name, and none where the tenant comes from elsewhere.
+// Only headers that the configuration names are read. None is read for a tenant that comes from elsewhere.
 func TestClientsHeadersNameNoTenantUnlessTrusted(t *testing.T) {
 	g := identifying(t, object{"tenant": []object{{"metadata": []string{jwt, "payload", "sub"}}}})
 	require.Equal(t, "anonymous", g.identified(nil, "/", "x-tenant", "acme", "sub", "acme", jwt, "acme", "x-headgate-tenant", "acme").tenant)
@@ -249,46 +250,6 @@ func TestHeadersThatDecideAndAreSentTwice(t *testing.T) {
 	require.Equal(t, 1, g.counter("model.evaluated"))
 }
 
-func TestMatchLimitsAPoolToSomeRequests(t *testing.T) {
-	match := func(name string, m object) object { return object{"name": name, "limit": 0, "match": m} }
-	c := config(
-		match("background", object{"class": []string{"background", "batch"}}),
-		match("acme", object{"tenant": []string{"acme"}, "model": []string{"big"}}),
-		match("nobody", object{"tenant": []string{"anonymous"}, "class": []string{"unknown"}, "model": []string{"unknown"}}),
-		match("long", object{"tenant": []string{strings.Repeat("x", 128)}}))
-	c["identity"].(object)["class"] = []object{{"header": "x-class", "trusted": true}}
-	g := start(t, 1, c)
-	for _, r := range []struct {
-		headers []string
-		refused string
-	}{
-		{[]string{"x-tenant", "other", "x-model", "big"}, ""},
-		{[]string{"x-tenant", "other", "x-class", "background"}, "background"},
-		{[]string{"x-tenant", "other", "x-class", "batch"}, "background"},
-		{[]string{"x-tenant", "other", "x-class", "Batch"}, ""},
-		{[]string{"x-tenant", "acme", "x-model", "big"}, "acme"},
-		{[]string{"x-tenant", "acme", "x-model", "small"}, ""},
-		{[]string{"x-tenant", "acme", "x-model", "big", "x-class", "batch"}, "background"},
-		{nil, "nobody"},
-		{[]string{"x-class", "interactive"}, ""},
-		{[]string{"x-tenant", strings.Repeat("x", 128), "x-model", "m"}, "long"},
-	} {
-		s := g.send(0, r.headers...)
-		if r.refused == "" {
-			g.requireRunning(s, fmt.Sprint(r.headers))
-		} else {
-			g.requireRefused(s, noPermit, r.refused, fmt.Sprint(r.headers))
-		}
-	}
-	require.Equal(t, 3, g.counter("background.evaluated"), "a pool that doesn't match isn't asked")
-}
-
-func TestMatchGoesByTheModelInTheBody(t *testing.T) {
-	g := start(t, 1, fromBody(object{"name": "big", "limit": 0, "match": object{"model": []string{"big"}}}))
-	g.requireRefused(g.post(0, chat("big")), noPermit, "big", "a request for the closed model")
-	requireForwarded(t, g.post(0, chat("small")), chat("small"))
-}
-
 func TestNamesAreBoundedAndHaveNoControlCharacters(t *testing.T) {
 	g := identifying(t, object{"tenant": []object{{"metadata": []string{"ns", "t"}}}, "model": []object{{"header": "x-model"}}})
 	name := func(v string) string { return g.identified(metadata(v, "ns", "t"), "/").tenant }
@@ -307,7 +268,7 @@ func TestNamesAreBoundedAndHaveNoControlCharacters(t *testing.T) {
 	require.Equal(t, name(strings.Repeat("z", 300)), g.identified(nil, "/", "x-model", strings.Repeat("z", 300)).model, "all dimensions alike")
 }
 
-// A key of two dimensions: no two pairs of values make one key, whatever is in them.
+// In a pool with a key of two dimensions, no two pairs of values make one key, whatever is in them.
 func TestKeysOfTwoDimensionsDoNotCollide(t *testing.T) {
 	long := strings.Repeat("x", 127)
 	pairs := [][2]string{
@@ -322,29 +283,4 @@ func TestKeysOfTwoDimensionsDoNotCollide(t *testing.T) {
 		g.requireRefused(g.send(0, "x-tenant", p[0], "x-model", p[1]), noPermit, "both", fmt.Sprintf("another one of tenant %.10q, model %.10q", p[0], p[1]))
 	}
 	require.Equal(t, len(pairs), g.gauge("both.keys"))
-}
-
-func TestOwnHeadersAreRemovedInBothStages(t *testing.T) {
-	c := twoPools(9, 9)
-	c["identity"].(object)["class"] = []object{{"header": "x-headgate-class", "trusted": true}}
-	g := startStages(t, 1, c)
-	own := []string{"x-headgate-permit", "1", "x-headgate-", "2", "x-headgate-invocation", "3", "x-headgate-invocation", "4", "x-headgate-class", "batch",
-		"x-headgate-" + strings.Repeat("y", 300), "5"}
-	kept := []string{"x-headgate", "1", "x-headgates-1", "2", "headgate-x", "3", "xx-headgate-a", "4", "x-head", "5", "y-headgate-1", "6"}
-	check := func(h wasmtest.Headers) {
-		t.Helper()
-		for i := 0; i < len(own); i += 2 {
-			require.False(t, h.Has(own[i]), own[i])
-		}
-		for i := 0; i < len(kept); i += 2 {
-			require.True(t, h.Has(kept[i]), kept[i])
-		}
-	}
-	s := g.call(0, "a", append(own, kept...)...)
-	check(s.Forwarded().Headers)
-	h := append(s.Forwarded().Headers, wasmtest.HeadersOf(own...)...) // put there by something in between
-	a := g.attempts.Stream(0, wasmtest.Upstream(), wasmtest.OfRequest(s.Request()))
-	a.RequestHeaders(h, true)
-	check(a.Forwarded().Headers)
-	require.Equal(t, "batch", g.handed(s.Stream).class, "one that the configuration names is read before it is removed")
 }

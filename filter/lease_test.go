@@ -66,7 +66,7 @@ func TestStreamsOutliveEveryLease(t *testing.T) {
 	g.requireDrained("model")
 }
 
-// A worker that stood still for longer than its lease is taken for dead, finds out, and counts again.
+// A worker that stands still for longer than its lease is declared dead. It finds out, and counts anew what it has.
 func TestWorkerReapedByMistakeReassertsWhatItHolds(t *testing.T) {
 	g := start(t, 2, with(config(pool("model", 2, "queue", 4, "max_wait", "60s")), "lease", "1s"))
 	a, b := g.sendModel(0, "m"), g.sendModel(0, "m")
@@ -183,7 +183,7 @@ func TestStoreThatFailsFollowsOnError(t *testing.T) {
 	}
 }
 
-// A record that is damaged, of another version or gone is replaced; what runs is counted again.
+// A record that is damaged, of another version or gone is replaced. What runs is counted anew.
 func TestDamagedRecordIsReplaced(t *testing.T) {
 	for name, damage := range map[string]func(d *wasmtest.SharedData, key string){
 		"noise":           func(d *wasmtest.SharedData, key string) { d.Set(key, []byte("\x01noise that is no record of ours")) },

@@ -8,7 +8,7 @@ import (
 	"github.com/headgate/headgate/wasmtest"
 )
 
-// module is the built filter: what is tested is what is shipped.
+// module is the built filter. The tests run what users run.
 var module *wasmtest.Module
 
 var wasmBytes []byte

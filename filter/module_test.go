@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// allowedImports is all the module may ask of a host. Older hosts lack what is not here, and each import is a door.
+// allowedImports is all that the module may import from a host. Older hosts don't have more.
 var allowedImports = []string{
 	"env.proxy_continue_stream", "env.proxy_define_metric", "env.proxy_dequeue_shared_queue", "env.proxy_enqueue_shared_queue",
 	"env.proxy_get_buffer_bytes", "env.proxy_get_header_map_pairs", "env.proxy_get_metric", "env.proxy_get_property", "env.proxy_get_shared_data",

@@ -10,7 +10,8 @@ import (
 	"github.com/headgate/headgate/filter"
 )
 
-// The same filter natively, on the SDK's own test host: the binding's native twin works, and a debugger reaches the code.
+// The same filter natively, on the SDK's own test host: the binding's native twin works, and a debugger reaches the
+// code.
 func TestNativelyUnderTheSDKsTestHost(t *testing.T) {
 	text := pluginConfig(config(pool("model", 1))).Configuration
 	host, reset := proxytest.NewHostEmulator(proxytest.NewEmulatorOption().WithVMContext(filter.New()).WithPluginConfiguration(text))

@@ -14,8 +14,8 @@ import (
 	"github.com/headgate/headgate/wasmtest"
 )
 
-// The provider that shaping is for: it runs four calls at once, counts each for a moment after its last byte, and answers
-// 429 to what comes above. A minute of clients that want twice of what it can give.
+// The provider of these tests runs four calls at once. It counts each for a moment longer than it lasts, and answers
+// 429 to calls above four. For a minute, clients want twice of what it can give.
 const (
 	providerRuns    = 4
 	providerLingers = 300 * ms
@@ -51,7 +51,7 @@ type providerCall struct {
 	done    func(ok bool)
 }
 
-// callTime is how long the provider takes for the n-th call.
+// callTime is how long the provider takes for the next call.
 func callTime(rnd *rand.Rand) time.Duration {
 	return shortestCall + time.Duration(rnd.Int64N(int64((longestCall-shortestCall)/ms)))*ms
 }
@@ -70,14 +70,14 @@ func possible(seed uint64) int {
 	}
 }
 
-// send brings a client's call to the gateway.
+// call sends a client's call to the gateway.
 func (r *providerRun) call(done func(ok bool)) {
 	r.sent++
 	c := &providerCall{stream: r.sendModel(r.sent%2, "m"), sent: r.host.Elapsed(), done: done}
 	r.calls = append(r.calls, c)
 }
 
-// look sees to what has changed: calls that the gateway lets through, and those that it refuses.
+// look serves the calls that the gateway has let through, and ends those that it has refused.
 func (r *providerRun) look() (changed bool) {
 	for _, c := range slices.Clone(r.calls) {
 		switch {
@@ -167,7 +167,7 @@ func (r *providerRun) clients(n int) {
 	}
 }
 
-// arrive has calls come at twice the rate, whatever becomes of them.
+// arrive sends calls at twice the rate that the provider can serve, whatever becomes of them.
 func (r *providerRun) arrive(seed uint64) {
 	rnd := newRand(seed + 1000)
 	for at := r.host.Elapsed(); at < providerMinute; {
@@ -193,7 +193,7 @@ func playProvider(t *testing.T, seed uint64, p object, load func(*providerRun)) 
 	return r
 }
 
-// A timetable is a heap of what is to happen when; at one time in the order of adding.
+// A timetable is a heap of what happens when. What happens at one time happens in the order in which it was added.
 type timetable []timed
 
 type timed struct {
@@ -222,7 +222,8 @@ func (h *timetable) Pop() any {
 	return last
 }
 
-// With the limit and the cooldown of such a provider, nobody behind the gateway ever sees its 429, and it is kept busy.
+// With the limit and the cooldown of such a provider, no client behind the gateway ever sees its 429, and it stays
+// busy.
 func TestProviderThatCountsLonger(t *testing.T) {
 	const seeds = 3
 	gated := func(limit int, more ...any) object {

@@ -10,20 +10,40 @@ import (
 	"github.com/headgate/headgate/wasmtest"
 )
 
+// A release that was not stored is made up for even if its configuration ends meanwhile.
+func TestConfigurationThatEndsWithAFailedRelease(t *testing.T) {
+	c := with(config(pool("model", 1)), "lease", "1s")
+	g := start(t, 1, c)
+	s := g.sendModel(0, "m")
+	old := g.plugin
+	g.load(with(c, "max_keys", 7))
+	g.host.Run(20 * ms)
+	old.Retire()
+	g.host.OnHostCall(func(c *wasmtest.HostCall) {
+		if c.Name() == "proxy_set_shared_data" {
+			c.Fail(wasmtest.StatusCasMismatch)
+		}
+	})
+	s.Respond(200, "ok")
+	g.host.OnHostCall(nil)
+	g.host.Run(time.Minute)
+	g.requireRunning(g.sendModel(0, "m"), "a request a minute later")
+}
+
 func limited(limit int, more ...any) object {
 	return config(pool("model", limit, append([]any{"queue", 10, "max_wait", "60s"}, more...)...))
 }
 
 func TestCase_O11_RaisedLimitWakesTheOldestWaiters(t *testing.T) {
-	for _, held := range []int{1, 0} {
-		t.Run(fmt.Sprintf("from %d", held), func(t *testing.T) {
+	for _, from := range []int{1, 0} {
+		t.Run(fmt.Sprintf("from %d", from), func(t *testing.T) {
 			g := start(t, 2, limited(1))
 			g.sendModel(0, "m")
 			var ws []*wasmtest.Stream
 			for i := range 5 {
 				ws = append(ws, g.sendModel(i%2, "m"))
 			}
-			if held == 0 {
+			if from == 0 {
 				g.reload(limited(0)) // closed with one running and five waiting
 			}
 			before := g.host.Elapsed()
@@ -78,7 +98,7 @@ func TestCase_O12_ReloadKeepsWhatRuns(t *testing.T) {
 	g.requireCapacity("m", 2)
 }
 
-// Back to the first configuration: the host takes the old contexts again and tells them nothing.
+// When the first configuration comes back, the host takes its old contexts again and tells them nothing.
 func TestBackToAnEarlierConfiguration(t *testing.T) {
 	g := start(t, 2, limited(3))
 	first := g.plugin
@@ -115,7 +135,8 @@ func TestPoolThatWasRemovedComesBackWithItsCounts(t *testing.T) {
 	g.requireDrained("model")
 }
 
-// A new module on the same vm_id: new VMs, the same shared data; ends in the old VM wake waiters of the new one.
+// A new module with the same vm_id has new VMs and the same shared data. Ends in the old VM wake waiters of the new
+// one.
 func TestModuleUpgradeWhileStreamsRun(t *testing.T) {
 	g := start(t, 2, with(limited(2), "lease", "1s"))
 	a, b := g.sendModel(0, "m"), g.sendModel(1, "m")

@@ -12,6 +12,70 @@ import (
 	"github.com/headgate/headgate/wasmtest"
 )
 
+// In shadow the request is at the upstream before its body has named the model: the attempt counts when its answer
+// begins.
+func TestShadowInTwoStagesCountsTheModelInTheBody(t *testing.T) {
+	c := with(twoPools(9, 1), "mode", "shadow")
+	c["identity"] = object{"model": []object{{"json_body": "model"}}}
+	g := startStages(t, 1, c)
+	try := func(model string) *wasmtest.Stream {
+		s := g.plugin.Stream(0)
+		s.RequestHeaders(wasmtest.RequestHeaders("POST", "/v1/chat/completions", "content-type", "application/json"), false)
+		a := g.attempts.Stream(0, wasmtest.Upstream(), wasmtest.OfRequest(s.Request()))
+		a.RequestHeaders(s.Forwarded().Headers, false)
+		s.RequestBody([]byte(chat(model)), true)
+		a.ResponseHeaders(wasmtest.ResponseHeaders(200), false)
+		return a
+	}
+	try("a")
+	try("b")
+	require.Zero(t, g.counter("model.shadow_would_wait"), "two models, one permit each")
+	try("a")
+	require.Equal(t, 1, g.counter("model.shadow_would_wait"), "a second request of the first model")
+	require.Equal(t, 3, g.counter("model.evaluated"))
+}
+
+func TestShadowWithTheModelInTheBodyHasOutcomes(t *testing.T) {
+	c := with(config(pool("model", 4, "breaker", object{"failures": 1, "window": "30s", "open": "10s"})), "mode", "shadow")
+	c["identity"] = object{"model": []object{{"json_body": "model"}}}
+	g := start(t, 1, c)
+	for _, status := range []int{503, 200} {
+		s := g.plugin.Stream(0)
+		s.RequestHeaders(wasmtest.RequestHeaders("POST", "/v1/chat/completions", "content-type", "application/json"), false)
+		s.RequestBody([]byte(`{"model":"m"}`), true)
+		s.Respond(status, "x")
+		g.host.Drain()
+	}
+	require.Equal(t, 2, g.counter("model.evaluated"))
+	require.Equal(t, 1, g.counter("model.completed"), "the first one; the second would have been refused by the breaker")
+	require.Equal(t, 1, g.counter("model.shadow_would_reject"))
+}
+
+func TestShadowNeverPausesForABody(t *testing.T) {
+	g := start(t, 1, shadow(fromBody(pool("model", 1, "queue", 1, "max_wait", "1s"))))
+	for i := range 4 {
+		s := g.plugin.Stream(0)
+		require.Equal(t, wasmtest.Continue, s.RequestHeaders(wasmtest.RequestHeaders("POST", "/v1/chat/completions"), false))
+		require.Equal(t, wasmtest.Continue, s.RequestBody([]byte(chat("m")[:40]), false))
+		require.Equal(t, 40, len(s.Forwarded().Body))
+		if i == 3 {
+			require.Equal(t, wasmtest.Continue, s.RequestTrailers(nil))
+			break
+		}
+		require.Equal(t, wasmtest.Continue, s.RequestBody([]byte(chat("m")[40:]), true))
+		requireForwarded(t, s, chat("m"))
+	}
+	g.wouldHave("model", 1, 1, 0, "three of one model, one unknown")
+	require.Equal(t, 4, g.counter("model.evaluated"))
+	stalled := g.open(0) // in shadow nothing waits for it, so its stall shows nothing
+	g.host.Run(10 * time.Second)
+	g.requireRunning(stalled, "a stalled request in shadow")
+	require.Equal(t, 5, g.counter("model.evaluated"))
+	require.Empty(t, g.host.Logs())
+	g.post(0, chat("other"))
+	g.wouldHave("model", 2, 1, 2, "the stalled one counted as unknown, the next one's body is read all the same")
+}
+
 func shadow(c object) object { return with(c, "mode", "shadow") }
 
 // wouldHave checks the counters of what enforcing would have done.
@@ -56,7 +120,7 @@ func TestShadowPassesAttemptsUntouched(t *testing.T) {
 	g.wouldHave("tenant", 0, 0, 0, "one call")
 }
 
-// Ten at once, limit 2, queue 3; then the virtual waits end one by one.
+// Ten come at once, with limit 2 and queue 3. Then the virtual waits end one by one.
 func TestShadowCountsVirtualWaits(t *testing.T) {
 	g := start(t, 2, shadow(config(pool("model", 2, "queue", 3, "max_wait", "5s"))))
 	var s []*wasmtest.Stream
@@ -100,7 +164,8 @@ func TestShadowCountsDeadlines(t *testing.T) {
 	g.wouldHave("model", 1, 0, 2, "an expired request")
 }
 
-// A request that would wait in one pool comes to the next one when it would; one that would be refused, never.
+// A request that would wait in one pool comes to the next one when its wait would end. One that would be refused never
+// does.
 func TestShadowAsksLaterPoolsWhenEnforceWould(t *testing.T) {
 	second := object{"name": "second", "limit": 1, "queue": 1, "max_wait": "5s"}
 	g := start(t, 2, shadow(config(pool("first", 1, "queue", 1, "max_wait", "5s"), second)))
@@ -156,7 +221,7 @@ func TestSwitchingModesKeepsTheCounts(t *testing.T) {
 	g.requireCapacity("m", 2)
 }
 
-// The same clients, with the same patience, under enforce and in shadow: what enforce does, shadow counts.
+// With the same clients, shadow counts what enforce does.
 func TestShadowCountsWhatEnforceDoes(t *testing.T) {
 	for seed := range uint64(15) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

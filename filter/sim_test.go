@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -13,39 +14,57 @@ import (
 )
 
 var (
-	seedFlag    = flag.Uint64("seed", 0, "run the simulation with this seed only")
+	seedFlag    = flag.Uint64("seed", 0, "run the simulations with this seed only")
 	exploreFlag = flag.Bool("explore", false, "run the long simulations")
 )
+
+func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 11)) }
 
 // faults are what a simulated run may suffer.
 type faults struct{ lostMessages, failedSwaps, crashes, reloads, lateWorkers bool }
 
 func (f faults) String() string {
-	return fmt.Sprintf("lost=%t swaps=%t crashes=%t reloads=%t late=%t", f.lostMessages, f.failedSwaps, f.crashes, f.reloads, f.lateWorkers)
+	return fmt.Sprintf("lost=%t swaps=%t crashes=%t reloads=%t late=%t",
+		f.lostMessages, f.failedSwaps, f.crashes, f.reloads, f.lateWorkers)
 }
 
-// Random schedules of the built module, with faults switched on one by one and all together. A failing run prints the
-// command that repeats it.
-func TestSim(t *testing.T) {
-	runs := 12
+// faultSets are the faults one by one, and all together.
+var faultSets = []faults{{},
+	{lostMessages: true}, {failedSwaps: true}, {crashes: true}, {reloads: true}, {lateWorkers: true},
+	{lostMessages: true, failedSwaps: true, crashes: true, reloads: true, lateWorkers: true}}
+
+// Random schedules of the built module, with faults. A failing run prints the command that repeats it.
+func TestSim(t *testing.T) { simulateAll(t, false) }
+
+// The same with holds, a breaker, and perhaps headroom.
+func TestShapingSim(t *testing.T) { simulateAll(t, true) }
+
+func simulateAll(t *testing.T, shaped bool) {
+	runs := uint64(12)
 	if *exploreFlag {
 		runs = 400
 	}
-	for _, f := range []faults{{}, {lostMessages: true}, {failedSwaps: true}, {crashes: true}, {reloads: true}, {lateWorkers: true},
-		{lostMessages: true, failedSwaps: true, crashes: true, reloads: true, lateWorkers: true}} {
+	for _, f := range faultSets {
 		t.Run(f.String(), func(t *testing.T) {
+			first, last := uint64(1), runs
 			if *seedFlag != 0 {
-				simulate(t, *seedFlag, f)
-				return
+				first, last = *seedFlag, *seedFlag
 			}
-			for seed := range uint64(runs) {
-				simulate(t, seed+1, f)
+			for seed := first; seed <= last; seed++ {
+				simulate(t, seed, f, shaped)
 			}
 		})
 	}
 }
 
 const simWait = 2 * time.Second
+
+// What the simulated pool holds for, if it is shaped. The failures' hold varies by retry-after.
+const (
+	simSuccess = 30 * ms
+	simCancel  = 70 * ms
+	simFailure = 200 * ms
+)
 
 // A sim is one simulated run.
 type sim struct {
@@ -59,6 +78,12 @@ type sim struct {
 	live    []*request
 	late    int // a worker that gets no events for now; -1: none
 	lateEnd time.Duration
+
+	shaped   bool
+	headroom object
+	// holds is when the permit of each request that ended may be used again at the earliest. Running requests and holds
+	// together never exceed the limit.
+	holds []time.Duration
 }
 
 type request struct {
@@ -67,20 +92,20 @@ type request struct {
 	sent   time.Duration
 }
 
-func simulate(t *testing.T, seed uint64, f faults) {
+func simulate(t *testing.T, seed uint64, f faults, shaped bool) {
 	t.Helper()
 	defer func() {
 		if t.Failed() {
-			t.Logf("to repeat: go test ./filter -run 'TestSim/%s' -seed=%d", f, seed)
+			t.Logf("to repeat: go test ./filter -run '%s' -seed=%d", t.Name(), seed)
 		}
 	}()
-	s := &sim{rnd: rand.New(rand.NewPCG(seed, 7)), faults: f, workers: 2 + int(seed%3), late: -1}
-	s.limit = 1 + s.rnd.IntN(3)
+	s := &sim{rnd: newRand(seed), faults: f, workers: 1 + int(seed%4), late: -1, fair: seed%2 == 0, shaped: shaped}
+	s.limit = 1 + s.rnd.IntN(4)
 	s.most = s.limit
-	s.fair = seed%2 == 0
+	s.headroom = []object{nil, {"window": "400ms"}, {"mode": "aimd", "window": "400ms"}}[s.rnd.IntN(3)]
 	s.gateway = start(t, s.workers, s.configuration(), wasmtest.WithSeed(seed))
 	s.host.OnHostCall(s.disturb)
-	for range 150 {
+	for range 200 {
 		s.step()
 		s.check()
 	}
@@ -95,7 +120,20 @@ func (s *sim) configuration() object {
 	if s.fair {
 		p["fair_by"] = "tenant"
 	}
-	return with(config(object{"name": "all", "limit": 7, "queue": 3, "max_wait": "1s"}, p), "lease", "1s")
+	if s.shaped {
+		p["hold"] = object{"success": simSuccess.String(), "cancel": simCancel.String(), "failure": simFailure.String()}
+		p["breaker"] = breaking(4, "window", "1s", "open", "300ms", "max_open", "1s")
+		if s.headroom != nil {
+			p["headroom"] = s.headroom
+		}
+	}
+	all := object{"name": "all", "limit": 7, "queue": 3, "max_wait": "1s"}
+	// A shaped pool stands first. Behind another pool, a request of an earlier configuration could come to it after a
+	// reload and assert the earlier limit again. Then the pool makes fewer holds than are noted here.
+	if s.shaped || s.rnd.IntN(2) == 0 {
+		return with(config(p, all), "lease", "1s")
+	}
+	return with(config(all, p), "lease", "1s")
 }
 
 // disturb loses messages and swaps.
@@ -123,7 +161,7 @@ func (s *sim) step() {
 	case n < 92 && s.faults.crashes:
 		s.crash(s.rnd.IntN(s.workers))
 	case n < 94 && s.faults.reloads:
-		s.limit = 1 + s.rnd.IntN(3)
+		s.limit = 1 + s.rnd.IntN(4)
 		s.most = max(s.most, s.limit)
 		s.reload(s.configuration())
 	case n < 96 && s.faults.lateWorkers && s.late < 0:
@@ -153,14 +191,47 @@ func (s *sim) endOne() {
 		return
 	}
 	s.live = append(s.live[:i], s.live[i+1:]...)
-	switch {
-	case !runs(r.Stream):
+	if !runs(r.Stream) {
 		r.ClientGone()
-	case s.rnd.IntN(3) == 0:
-		r.UpstreamReset()
-	default:
-		r.Respond(200, "ok")
+		return
 	}
+	hold := s.endRunning(r.Stream)
+	s.endHolds()
+	if s.shaped && hold > 0 && len(s.holds) < s.limit { // no more is on hold than the limit, also after it was lowered
+		s.holds = append(s.holds, s.host.Elapsed()+hold)
+	}
+}
+
+// endRunning ends a request that runs in some way, and returns what a shaped pool holds its permit for.
+func (s *sim) endRunning(r *wasmtest.Stream) (hold time.Duration) {
+	switch n := s.rnd.IntN(12); {
+	case n < 5:
+		answer(200)(r)
+		return simSuccess
+	case n < 6:
+		answer([]int{400, 401, 403, 404}[s.rnd.IntN(4)])(r)
+		return simSuccess
+	case n < 7:
+		clientGone(r)
+		return simCancel + simSuccess
+	case n < 8:
+		inMidStream(upstreamReset)(r)
+		return simFailure + simSuccess
+	case n < 9:
+		hostReply([]int{200, 403, 503}[s.rnd.IntN(3)], "another_filter")(r)
+		return 0
+	case n < 10:
+		seconds := s.rnd.IntN(3)
+		answer(429, "retry-after", fmt.Sprint(seconds))(r)
+		return max(simFailure, time.Duration(seconds)*second) + simSuccess
+	}
+	answer(503)(r)
+	return simFailure + simSuccess
+}
+
+// endHolds strikes out the holds that are over.
+func (s *sim) endHolds() {
+	s.holds = slices.DeleteFunc(s.holds, func(end time.Duration) bool { return end <= s.host.Elapsed() })
 }
 
 // pass lets time pass, in small pieces, with events for every worker but a late one.
@@ -203,7 +274,8 @@ func (s *sim) crash(w int) {
 	s.live = kept
 }
 
-// check is what holds at every moment: no more run than the limit allows, and nobody waits beyond the budget.
+// check is what holds at every moment: no more run and are on hold together than the limit allows, and no request waits
+// beyond its budgets.
 func (s *sim) check() {
 	running := 0
 	kept := s.live[:0]
@@ -215,16 +287,26 @@ func (s *sim) check() {
 		if runs(r.Stream) {
 			running++
 		} else if !s.faults.failedSwaps && !s.faults.lateWorkers {
-			require.LessOrEqual(s.t, s.host.Elapsed()-r.sent, simWait+time.Second+2*tick+60*ms, "a request waits beyond its budgets")
+			most := simWait + time.Second + 2*tick + 60*ms
+			require.LessOrEqual(s.t, s.host.Elapsed()-r.sent, most, "a request waits beyond its budgets")
 		}
 	}
 	s.live = kept
-	if !s.faults.lateWorkers { // one that is reaped by mistake counts again, above the limit
-		require.LessOrEqual(s.t, running, s.most, "more run than the limit")
+	s.endHolds()
+	onHold, inflight := s.gauge("model.on_hold"), s.gauge("model.inflight")
+	require.GreaterOrEqual(s.t, onHold, 0)
+	require.GreaterOrEqual(s.t, inflight, 0)
+	if s.faults.lateWorkers { // one that is reaped by mistake counts again, above the limit, and its releases hold nothing
+		return
+	}
+	require.LessOrEqual(s.t, running+len(s.holds), s.most, "more run and are on hold than the limit")
+	if !s.faults.failedSwaps && !s.faults.crashes && !s.faults.reloads {
+		require.GreaterOrEqual(s.t, onHold+inflight, running+len(s.holds), "the gauges")
+		require.LessOrEqual(s.t, onHold+inflight, s.most, "the gauges")
 	}
 }
 
-// finish ends everything and checks that nothing is left behind.
+// finish ends everything and checks that nothing is left behind: no permit, no hold, no open breaker, no lowered limit.
 func (s *sim) finish() {
 	s.host.Run(simWait + 3*time.Second)
 	for len(s.live) > 0 {
@@ -234,6 +316,13 @@ func (s *sim) finish() {
 		s.host.Run(20 * ms)
 	}
 	s.host.Run(10 * time.Second)
+	if s.shaped {
+		if !s.faults.crashes && !s.faults.reloads { // with the context that made a hold goes the tick at its end
+			require.Zero(s.t, s.gauge("model.on_hold"))
+		}
+		s.succeed()
+		s.host.Run(10 * time.Second)
+	}
 	if !s.faults.crashes { // a VM that dies takes the outcomes of its waiters with it
 		s.requireDrained("all", "model")
 	}
@@ -242,4 +331,22 @@ func (s *sim) finish() {
 	require.NoError(s.t, s.host.Verify())
 	s.host.Run(10 * time.Second)
 	require.Zero(s.t, s.host.Run(time.Hour), "a drained gateway ticks")
+}
+
+// succeed sends requests that the provider answers well, until the breaker is closed and the limit is what it was.
+func (s *sim) succeed() {
+	for range 20 {
+		var all []*wasmtest.Stream
+		for i := range s.limit {
+			all = append(all, s.send(i%s.workers, "x-model", "m"))
+		}
+		for _, r := range all {
+			if runs(r) {
+				r.Respond(200, "ok")
+			} else {
+				r.ClientGone()
+			}
+		}
+		s.host.Run(1100 * ms)
+	}
 }

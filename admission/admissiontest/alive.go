@@ -2,7 +2,7 @@ package admissiontest
 
 import "github.com/headgate/headgate/admission"
 
-// Alive returns a worker table in which the living workers are alive and no others.
+// Alive returns a worker table in which the given workers are alive, and no others.
 func Alive(living ...admission.Worker) *admission.WorkerTable {
 	b := (&admission.WorkerTable{}).Append(nil)
 	var seats [admission.MaxWorkers]uint64

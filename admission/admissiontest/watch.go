@@ -11,7 +11,8 @@ import (
 // A Watch follows the record of one pool key. The zero Watch is ready.
 type Watch struct {
 	before, after admission.Record
-	overtaken     map[[2]uint64]int // {waiting tenant with nothing running, granted one}: how often since it waits
+	// overtaken counts grants by the pair of a tenant that waits with nothing running, and the tenant that was granted.
+	overtaken map[[2]uint64]int
 }
 
 // Step judges one step: state and op are what the core was given, next and e what it returned. The error says which
@@ -48,7 +49,8 @@ func (w *Watch) Step(state []byte, op *admission.Op, next []byte, e *admission.E
 	}
 	s := &step{Watch: w, op: op, effect: e, now: op.Now}
 	s.findGrants()
-	return errors.Join(s.encoding(next), s.sums(), s.deltas(), s.limit(), s.outstanding(), s.workConserving(), s.tickets(), s.rule(), s.overtaking())
+	return errors.Join(s.encoding(next), s.sums(), s.deltas(), s.limit(), s.outstanding(), s.workConserving(),
+		s.tickets(), s.rule(), s.overtaking())
 }
 
 type step struct {
@@ -74,7 +76,7 @@ func (s *step) findGrants() {
 				found = grant{t, s.before.Tenants[t.Tenant].ID}
 			}
 		}
-		if found.Deadline < 0 { // queued by this very step: a sync of a column that was gone
+		if found.Deadline < 0 { // queued by this very step: a reconcile of a worker whose column was gone
 			for _, t := range s.op.Waiting {
 				if s.op.Me == g.Worker && t.Seq == g.Seq {
 					found.Deadline, found.tenant = t.Deadline, s.op.Inflight[t.Tenant].Tenant
@@ -85,7 +87,8 @@ func (s *step) findGrants() {
 	}
 	if s.op.Kind == admission.OpAcquire && s.effect.Verdict == admission.VerdictGranted {
 		s.own = true
-		s.grants = append(s.grants, grant{admission.Ticket{Seat: s.op.Me.Seat, Seq: s.op.Seq, Deadline: s.now + 1}, s.op.Tenant})
+		own := admission.Ticket{Seat: s.op.Me.Seat, Seq: s.op.Seq, Deadline: s.now + 1}
+		s.grants = append(s.grants, grant{own, s.op.Tenant})
 	}
 }
 
@@ -99,7 +102,7 @@ func (s *step) encoding(next []byte) error {
 // sums checks that every count kept beside its parts is their sum (I3).
 func (s *step) sums() error {
 	r := &s.after
-	inflight, queued, parked := map[uint16]uint32{}, map[uint16]uint32{}, map[uint16]uint32{}
+	inflight, queued, onHold := map[uint16]uint32{}, map[uint16]uint32{}, map[uint16]uint32{}
 	permits, tickets := map[uint16]uint32{}, map[uint16]uint32{}
 	for _, h := range r.Holders {
 		inflight[h.Tenant] += h.Inflight
@@ -110,13 +113,14 @@ func (s *step) sums() error {
 		queued[t.Tenant]++
 		tickets[t.Seat]++
 	}
-	for _, p := range r.Holds {
-		parked[p.Tenant] += p.Count
+	for _, h := range r.Holds {
+		onHold[h.Tenant] += h.Count
 	}
 	var errs []error
 	for _, c := range r.Columns {
 		if permits[c.Seat] != c.Inflight || tickets[c.Seat] != c.Tickets {
-			errs = append(errs, fmt.Errorf("I3: column %+v has %d permits and %d tickets", c, permits[c.Seat], tickets[c.Seat]))
+			errs = append(errs, fmt.Errorf("I3: column %+v has %d permits and %d tickets",
+				c, permits[c.Seat], tickets[c.Seat]))
 		}
 		delete(permits, c.Seat)
 		delete(tickets, c.Seat)
@@ -125,8 +129,9 @@ func (s *step) sums() error {
 		errs = append(errs, fmt.Errorf("I3: no column for permits %v, tickets %v", permits, tickets))
 	}
 	for i, t := range r.Tenants {
-		if at := uint16(i); inflight[at] != t.Inflight || queued[at] != t.Queued || parked[at] != t.OnHold {
-			errs = append(errs, fmt.Errorf("I3: tenant %+v has inflight %d, queued %d, parked %d", t, inflight[at], queued[at], parked[at]))
+		if at := uint16(i); inflight[at] != t.Inflight || queued[at] != t.Queued || onHold[at] != t.OnHold {
+			errs = append(errs, fmt.Errorf("I3: tenant %+v has inflight %d, queued %d, on hold %d",
+				t, inflight[at], queued[at], onHold[at]))
 		}
 	}
 	return errors.Join(errs...)
@@ -135,9 +140,12 @@ func (s *step) sums() error {
 func (s *step) deltas() error {
 	e, r := s.effect, &s.after
 	if e.Inflight != r.Inflight() || e.Queued != r.Queue.Len() || e.OnHold != r.OnHold() {
-		return fmt.Errorf("I3: effect %+v, record used %d queued %d held %d", e, r.Inflight(), r.Queue.Len(), r.OnHold())
+		return fmt.Errorf("I3: effect %+v, record inflight %d queued %d on hold %d",
+			e, r.Inflight(), r.Queue.Len(), r.OnHold())
 	}
-	if e.Inflight-e.InflightDelta != s.before.Inflight() || e.Queued-e.QueuedDelta != s.before.Queue.Len() || e.OnHold-e.OnHoldDelta != s.before.OnHold() {
+	b := &s.before
+	if e.Inflight-e.InflightDelta != b.Inflight() || e.Queued-e.QueuedDelta != b.Queue.Len() ||
+		e.OnHold-e.OnHoldDelta != b.OnHold() {
 		return fmt.Errorf("I3: deltas of %+v don't add up", e)
 	}
 	return nil
@@ -150,18 +158,21 @@ func (s *step) limit() error {
 		return fmt.Errorf("I9: limit %d, asserted %d", r.Limit, s.op.Limit)
 	}
 	if len(s.grants) > 0 && r.Inflight()+r.OnHold() > int(r.Limit) {
-		return fmt.Errorf("I1: granted %v, and now %d used + %d held > limit %d", s.grants, r.Inflight(), r.OnHold(), r.Limit)
+		return fmt.Errorf("I1: granted %v, and now %d inflight + %d on hold > limit %d",
+			s.grants, r.Inflight(), r.OnHold(), r.Limit)
 	}
 	return nil
 }
 
-// outstanding checks I9: looking after a record takes nothing from the living.
+// outstanding checks I9: maintaining a record takes nothing from living workers.
 func (s *step) outstanding() error {
 	if s.op.Kind != admission.OpMaintain || s.effect.Reaped > 0 {
 		return nil
 	}
-	if s.after.Inflight() < s.before.Inflight() || s.after.Inflight()+s.after.Queue.Len() < s.before.Inflight()+s.before.Queue.Len() {
-		return fmt.Errorf("I9: %d permits and %d tickets were outstanding, and %d and %d are", s.before.Inflight(), s.before.Queue.Len(), s.after.Inflight(), s.after.Queue.Len())
+	before, after := s.before.Inflight()+s.before.Queue.Len(), s.after.Inflight()+s.after.Queue.Len()
+	if s.after.Inflight() < s.before.Inflight() || after < before {
+		return fmt.Errorf("I9: %d permits and %d tickets were outstanding, and %d and %d are",
+			s.before.Inflight(), s.before.Queue.Len(), s.after.Inflight(), s.after.Queue.Len())
 	}
 	return nil
 }
@@ -179,11 +190,16 @@ func (s *step) workConserving() error {
 	return nil
 }
 
-// tickets checks that the queue changed as it may (I2, I7): who left it was granted in time, or is the operation's own
-// worker's, or a dead worker's; the others are still there, in the same order.
+// tickets checks how the queue changed (I2, I7). A ticket that left it:
+//
+//   - was granted in time;
+//   - or belongs to the operation's own worker, which withdrew it;
+//   - or belongs to a dead worker that was reaped.
+//
+// The others are still there, in the same order.
 func (s *step) tickets() error {
 	type id struct {
-		slot uint16
+		seat uint16
 		seq  uint32
 	}
 	granted := map[id]bool{}
@@ -218,8 +234,8 @@ func (s *step) tickets() error {
 		t := s.before.Queue.At(i)
 		v := id{t.Seat, t.Seq}
 		reaped := s.effect.Reaped > 0 && epoch(&s.before, t.Seat) != epoch(&s.after, t.Seat)
-		own := t.Seat == s.op.Me.Seat && (s.op.Kind == admission.OpCancel && t.Seq == s.op.Seq || s.op.Kind == admission.OpReconcile ||
-			s.op.Kind == admission.OpExpire && expired[t.Seq])
+		own := t.Seat == s.op.Me.Seat && (s.op.Kind == admission.OpCancel && t.Seq == s.op.Seq ||
+			s.op.Kind == admission.OpReconcile || s.op.Kind == admission.OpExpire && expired[t.Seq])
 		switch {
 		case there[v] && epoch(&s.before, t.Seat) == epoch(&s.after, t.Seat):
 			was = append(was, v)
@@ -243,7 +259,7 @@ func (s *step) tickets() error {
 // rule checks I5: each grant went to the tenant with the least inflight per weight, to its oldest ticket.
 func (s *step) rule() error {
 	var err error
-	for at := len(s.grants); at >= 0; at-- { // the own grant came in between somewhere
+	for at := len(s.grants); at >= 0; at-- { // the own grant may have come at any place among the others
 		order := s.grants
 		if s.own {
 			if at == len(s.grants) {
@@ -260,15 +276,16 @@ func (s *step) rule() error {
 }
 
 type share struct {
-	running, weight, last uint64
-	waiting               int
+	load, weight, last uint64 // load: inflight and on hold
+	waiting            int
 }
 
 func (s *step) ruleFor(order []grant) error {
 	shares := map[uint64]*share{}
 	for _, t := range s.after.Tenants {
 		if t.Weight != 0 {
-			shares[t.ID] = &share{running: uint64(t.Inflight) + uint64(t.OnHold), weight: uint64(t.Weight), last: s.before.Forgotten}
+			load := uint64(t.Inflight) + uint64(t.OnHold)
+			shares[t.ID] = &share{load: load, weight: uint64(t.Weight), last: s.before.Forgotten}
 		}
 	}
 	for _, t := range s.before.Tenants {
@@ -290,7 +307,7 @@ func (s *step) ruleFor(order []grant) error {
 		if sh == nil {
 			return nil // counted under the shared tenant: this check can't tell
 		}
-		sh.running--
+		sh.load--
 		sh.waiting++
 		if first, ok := oldest[g.tenant]; ok && first < s.position(g.Ticket) {
 			return fmt.Errorf("I5: %+v was granted before an older ticket of its tenant", g)
@@ -306,7 +323,7 @@ func (s *step) ruleFor(order []grant) error {
 		}
 		seq++
 		sh.waiting--
-		sh.running++
+		sh.load++
 		sh.last = seq
 	}
 	return nil
@@ -314,18 +331,19 @@ func (s *step) ruleFor(order []grant) error {
 
 // position is a ticket's place among those there were before the step; new ones come last.
 func (s *step) position(t admission.Ticket) int {
+	same := epoch(&s.before, t.Seat) == epoch(&s.after, t.Seat)
 	for i := range s.before.Queue.Len() {
-		if b := s.before.Queue.At(i); b.Seat == t.Seat && b.Seq == t.Seq && epoch(&s.before, t.Seat) == epoch(&s.after, t.Seat) {
+		if b := s.before.Queue.At(i); same && b.Seat == t.Seat && b.Seq == t.Seq {
 			return i
 		}
 	}
 	return s.before.Queue.Len() + int(t.Seq)
 }
 
-// epoch is the incarnation whose column is in a slot; 0: there is none.
-func epoch(r *admission.Record, slot uint16) uint64 {
+// epoch is the incarnation that has a column under a seat; 0: there is none.
+func epoch(r *admission.Record, seat uint16) uint64 {
 	for _, c := range r.Columns {
-		if c.Seat == slot {
+		if c.Seat == seat {
 			return c.Epoch
 		}
 	}
@@ -333,7 +351,7 @@ func epoch(r *admission.Record, slot uint16) uint64 {
 }
 
 func before(a *share, aID uint64, b *share, bID uint64) bool {
-	x, y := a.running*b.weight, b.running*a.weight
+	x, y := a.load*b.weight, b.load*a.weight
 	switch {
 	case x != y:
 		return x < y
@@ -372,7 +390,8 @@ func (s *step) overtaking() error {
 			}
 			pair := [2]uint64{id, g.tenant}
 			if s.overtaken[pair]++; s.overtaken[pair] > 1 {
-				errs = append(errs, fmt.Errorf("I6: tenant %d waits with nothing running and was overtaken %d times by tenant %d", id, s.overtaken[pair], g.tenant))
+				errs = append(errs, fmt.Errorf("I6: tenant %d waits with nothing running and was overtaken %d times by tenant %d",
+					id, s.overtaken[pair], g.tenant))
 			}
 		}
 	}

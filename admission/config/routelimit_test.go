@@ -75,7 +75,7 @@ func TestRouteLimitRefusals(t *testing.T) {
 	}
 }
 
-// As many routes with limits as there can be fit, whatever max_keys says: these keys are configured.
+// The most routes that there can be may all have limits, whatever max_keys is, since these keys are configured.
 func TestThousandRouteLimits(t *testing.T) {
 	var routes []string
 	for i := range 1000 {

@@ -22,9 +22,9 @@ func routesOf(t testing.TB, patterns ...string) []config.Route {
 	return routes
 }
 
-// What accept/04-routes sends.
+// Routes, spellings of the first one's path, and paths of no route.
 var (
-	acceptRoutes = []string{"POST /chat/completions:1", "POST /messages:1@msg", "POST /messages/batches:1@msg", "/embeddings:2", "POST /responses"}
+	someRoutes = []string{"POST /chat/completions:1", "POST /messages:1@msg", "POST /messages/batches:1@msg", "/embeddings:2", "POST /responses"}
 
 	spellings = []string{
 		"/v1/chat/completions", "/v1/chat/completions/", "/v1/chat/completions//", "/v1//chat/completions", "/v1/chat//completions", "//chat/completions", "/chat/completions",
@@ -39,7 +39,7 @@ var (
 )
 
 func TestCase_O20_EverySpellingOfThePath(t *testing.T) {
-	routes := routesOf(t, acceptRoutes...)
+	routes := routesOf(t, someRoutes...)
 	more := []string{
 		"/V1/Chat/Completions", "/v1/chat/completions;a=b", "/v1/chat;x/completions", "/v1/chat/completions%3Ba", "/v1/chat/..;/chat/completions", `/v1/chat\completions`, "/v1/chat%5Ccompletions",
 		"/v1/chat/completions#x", "/v1/chat/%2E%2e/chat/completions", "/v1/x%2F..%2Fchat/completions", "/../chat/completions", "/%63%68%61%74/%63ompletions/%2e/", "/v1/chat/;a/completions", "chat/completions",
@@ -72,7 +72,8 @@ func TestRouteFirstMatchWins(t *testing.T) {
 	require.Nil(t, r)
 }
 
-// An upstream may take %2F, a backslash or a semicolon as part of a name: then too no spelling escapes.
+// No spelling escapes a pattern with a star, even if the upstream takes %2F, a backslash or a semicolon as part of a
+// name.
 func TestRouteWildcards(t *testing.T) {
 	routes := routesOf(t, "POST /models/*:streamGenerateContent", "/a/x*y*z/b")
 	for _, p := range []string{
@@ -90,7 +91,7 @@ func TestRouteWildcards(t *testing.T) {
 	}
 }
 
-// The bound is on work per byte: hostile paths of 64 KiB cost what their length says, not its square.
+// The work for each byte is bounded: a hostile path of 64 KiB costs what its length says, not its square.
 func TestRouteHostilePaths(t *testing.T) {
 	routes := routesOf(t, "POST /models/*a*b*c*:streamGenerateContent", "POST /chat/completions")
 	for _, unit := range []string{"/", "/a", "/..", "/.", "a", "%61", "%2F", "%2e%2e/", "a*", ":s", ";", `\`, "%", "%5C;%2F..", "/a/../", "abc"} {
@@ -103,14 +104,14 @@ func TestRouteHostilePaths(t *testing.T) {
 }
 
 func TestRouteAllocatesNothing(t *testing.T) {
-	routes := routesOf(t, acceptRoutes...)
+	routes := routesOf(t, someRoutes...)
 	for _, p := range append([]string{"/v1/chat/completions/9", strings.Repeat("/..%2F;", 9000)}, spellings...) {
 		require.Zero(t, testing.AllocsPerRun(10, func() { MatchRoute(routes, "POST", p) }), "%.40s", p)
 	}
 }
 
 func BenchmarkMatchRoute(b *testing.B) {
-	routes := routesOf(b, acceptRoutes...)
+	routes := routesOf(b, someRoutes...)
 	for name, path := range map[string]string{
 		"First": "/v1/chat/completions", "Last": "/openai/v1/responses", "None": "/v1/files/file-1234567890/content?x=1", "Encoded": "/v1/ch%61t%2Fcompletions;a",
 	} {
@@ -181,7 +182,8 @@ func requireSameRoute(t require.TestingT, routes []config.Route, method, path st
 	require.Equal(t, want, r, "%s %q", method, path)
 }
 
-// referenceMatch is the dumb matcher: all 8 readings of the path, each normalised as a whole, each route tried on each.
+// referenceMatch is the simple matcher: it normalises each of the 8 readings of the path as a whole, and tries each
+// route on each.
 func referenceMatch(routes []config.Route, method, path string) *config.Route {
 	if i := strings.IndexAny(path, "?#"); i >= 0 {
 		path = path[:i]
@@ -200,7 +202,8 @@ func referenceMatch(routes []config.Route, method, path string) *config.Route {
 	return nil
 }
 
-// referenceSegments normalises forwards: mark what separates and what ends a segment, split, cut, decode, resolve dots.
+// referenceSegments normalises a path: it marks what separates and what ends a segment, splits, cuts, decodes, and
+// resolves dots.
 func referenceSegments(path string, encoded, backslash, parameter bool) (out []string) {
 	const separator, end = '\x00', '\x01'
 	var marked []rune // code points above 0xFF stand for marks, below for bytes

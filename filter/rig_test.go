@@ -3,6 +3,7 @@ package filter_test
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -13,11 +14,14 @@ import (
 )
 
 const (
-	ms   = time.Millisecond
-	tick = 10 * ms // what a wait may be late by
+	ms     = time.Millisecond
+	second = time.Second
+	minute = time.Minute
+	tick   = 10 * ms // what a wait may be late by
 
-	noPermit = "ADMISSION_REJECTED"
-	tooLate  = "ADMISSION_WAIT_DEADLINE_EXCEEDED"
+	noPermit    = "ADMISSION_REJECTED"
+	tooLate     = "ADMISSION_WAIT_DEADLINE_EXCEEDED"
+	breakerOpen = "BREAKER_OPEN"
 )
 
 type object = map[string]any
@@ -62,8 +66,8 @@ type gateway struct {
 
 func start(t testing.TB, workers int, c object, options ...wasmtest.Option) *gateway {
 	t.Helper()
-	options = append([]wasmtest.Option{wasmtest.WithWorkers(workers), wasmtest.WithMainThread(), wasmtest.WithCanary()}, options...)
-	g := &gateway{t: t, host: wasmtest.Start(t, module, options...)}
+	all := []wasmtest.Option{wasmtest.WithWorkers(workers), wasmtest.WithMainThread(), wasmtest.WithCanary()}
+	g := &gateway{t: t, host: wasmtest.Start(t, module, append(all, options...)...)}
 	g.load(c)
 	g.host.Run(20 * ms) // the first ticks assert the limits
 	return g
@@ -74,7 +78,8 @@ func pluginConfig(c object) wasmtest.PluginConfig {
 	if err != nil {
 		panic(err)
 	}
-	return wasmtest.PluginConfig{Name: "headgate", RootID: "headgate", Configuration: text, AllowOnHeadersStopIteration: true}
+	return wasmtest.PluginConfig{Name: "headgate", RootID: "headgate", Configuration: text,
+		AllowOnHeadersStopIteration: true}
 }
 
 // load brings a configuration; new requests go by it.
@@ -107,6 +112,12 @@ func (g *gateway) sendModel(worker int, model string) *wasmtest.Stream {
 	return g.send(worker, "x-model", model)
 }
 
+func (g *gateway) sendTo(worker int, method, path string, headers ...string) *wasmtest.Stream {
+	s := g.plugin.Stream(worker)
+	s.RequestHeaders(wasmtest.RequestHeaders(method, path, append([]string{"x-model", "m"}, headers...)...), true)
+	return s
+}
+
 // runs reports whether the request has gone on to the upstream and not ended.
 func runs(s *wasmtest.Stream) bool {
 	_, ended := s.Ended()
@@ -117,19 +128,19 @@ func waits(s *wasmtest.Stream) bool { return s.Paused() }
 
 func (g *gateway) requireRunning(s *wasmtest.Stream, what string) {
 	g.t.Helper()
-	require.Truef(g.t, runs(s), "%s should run, but %s", what, fate(s))
+	require.Truef(g.t, runs(s), "%s should run, but %s", what, stateOf(s))
 }
 
 func (g *gateway) requireWaiting(s *wasmtest.Stream, what string) {
 	g.t.Helper()
-	require.Truef(g.t, waits(s), "%s should wait, but %s", what, fate(s))
+	require.Truef(g.t, waits(s), "%s should wait, but %s", what, stateOf(s))
 }
 
 // requireRefused checks a refusal against what clients are promised.
 func (g *gateway) requireRefused(s *wasmtest.Stream, reason, pool, what string) {
 	g.t.Helper()
 	r := s.LocalReply()
-	require.NotNilf(g.t, r, "%s should be refused, but %s", what, fate(s))
+	require.NotNilf(g.t, r, "%s should be refused, but %s", what, stateOf(s))
 	require.Equalf(g.t, 429, r.Code, what)
 	require.Equalf(g.t, reason, r.Headers.Get("x-headgate-reason"), what)
 	require.Equalf(g.t, pool, r.Headers.Get("x-headgate-pool"), what)
@@ -146,7 +157,21 @@ func (g *gateway) requireRefused(s *wasmtest.Stream, reason, pool, what string) 
 	require.Equalf(g.t, "rate_limited", body.Error.Type, what)
 }
 
-func fate(s *wasmtest.Stream) string {
+// requireOpen checks the refusal of an open breaker.
+func (g *gateway) requireOpen(s *wasmtest.Stream, retryAfter int, what string) {
+	g.t.Helper()
+	r := s.LocalReply()
+	require.NotNilf(g.t, r, "%s should be refused by the breaker, but %s", what, stateOf(s))
+	require.Equalf(g.t, 503, r.Code, what)
+	require.Equalf(g.t, breakerOpen, r.Headers.Get("x-headgate-reason"), what)
+	require.Equalf(g.t, "model", r.Headers.Get("x-headgate-pool"), what)
+	require.Equalf(g.t, strconv.Itoa(retryAfter), r.Headers.Get("retry-after"), what)
+	require.Falsef(g.t, r.Headers.Has("x-envoy-ratelimited"), what)
+	require.Containsf(g.t, string(r.Body), `"code":"BREAKER_OPEN"`, what)
+}
+
+// stateOf says what a request does, or how it ended.
+func stateOf(s *wasmtest.Stream) string {
 	end, ended := s.Ended()
 	switch {
 	case s.LocalReply() != nil:
@@ -164,9 +189,10 @@ func (g *gateway) counter(name string) int { return int(g.host.Counter("headgate
 // gauge is signed: a gauge below zero would be huge.
 func (g *gateway) gauge(name string) int { return int(int64(g.host.Gauge("headgate." + name))) }
 
-var outcomes = []string{"admitted", "rejected_queue_full", "rejected_closed", "rejected_breaker", "expired_max_wait", "expired_deadline", "cancelled_waiting"}
+var outcomes = []string{"admitted", "rejected_queue_full", "rejected_closed", "rejected_breaker", "expired_max_wait",
+	"expired_deadline", "cancelled_waiting"}
 
-// requireDrained is the drain check: nothing runs or waits, and each evaluated request had one outcome.
+// requireDrained is the drain check: nothing runs, waits or is on hold, and each evaluated request had one outcome.
 func (g *gateway) requireDrained(pools ...string) {
 	g.t.Helper()
 	for _, p := range pools {
@@ -200,4 +226,31 @@ func (g *gateway) requireCapacity(model string, limit int) {
 		s.Respond(200, "done")
 	}
 	g.host.Drain()
+}
+
+// requireFits checks how many requests of one kind run at once, and that the pool refuses the next.
+func (g *gateway) requireFits(n int, pool string, send func(worker int) *wasmtest.Stream) (running []*wasmtest.Stream) {
+	g.t.Helper()
+	for i := range n {
+		s := send(i % len(g.host.Workers()))
+		g.requireRunning(s, fmt.Sprintf("request %d of %d that fit", i+1, n))
+		running = append(running, s)
+	}
+	g.requireRefused(send(0), noPermit, pool, "one more than fits")
+	return running
+}
+
+// requireQuiet checks that nothing is left that needs time. An idle gateway doesn't tick.
+func (g *gateway) requireQuiet() {
+	g.t.Helper()
+	g.host.Run(30 * second) // seats are given up
+	require.Zero(g.t, g.host.Run(time.Hour), "an idle gateway ticks")
+}
+
+// after runs until the condition holds and says how long that took.
+func (g *gateway) after(what string, holds func() bool) time.Duration {
+	g.t.Helper()
+	since := g.host.Elapsed()
+	require.Truef(g.t, g.host.RunUntil(time.Hour, holds), "it never happened that %s", what)
+	return g.host.Elapsed() - since
 }

@@ -1,0 +1,242 @@
+package admission_test
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/headgate/headgate/admission"
+	"github.com/headgate/headgate/admission/admissiontest"
+)
+
+// pool is a small world around one record. Its workers do what the filter does, one host call at a time, over a store
+// that has the host's rules:
+//
+//   - A get reads the record with its version. A set stores if the version is still the same.
+//   - Messages arrive at any time, in any order.
+//   - Between any two host calls a worker can crash, and the others go on.
+type pool struct {
+	*poolConfig
+	record  []byte
+	version uint32
+	late    bool // the short budgets are over
+	limit   int
+	faults
+	claims   uint64
+	claimed  []int              // by number of claim: the worker
+	dead     []admission.Worker // declared dead in the worker table; they still have their seats
+	workers  []poolWorker
+	requests []request
+	messages []admission.Grant
+	reaped   int // permits that were taken from living workers by mistake, and so may be granted twice
+}
+
+// A poolConfig is what doesn't change.
+type poolConfig struct {
+	first   int // the limit at the start
+	queue   int
+	fair    bool
+	raise   int // the limit that a worker's configuration may change to, once; 0: never
+	reuse   bool
+	mutated poolMutant
+	m       *admission.Machine
+	w       *admissiontest.Watch
+}
+
+// faults are how often each thing may still go wrong.
+type faults struct{ crashes, losses, falseDeaths, exhaustions, raises int }
+
+// A poolMutant is a fault in what the workers do.
+type poolMutant uint8
+
+const (
+	mutantNone            poolMutant = iota
+	mutantNoScan                     // ticks don't look for grants whose message was lost
+	mutantCancelForgotten            // cancelling a ticket that has been granted gives nothing back
+	mutantWakeOnly                   // a release wakes the next waiter, which then asks again, in place of granting
+	mutantNoReaper                   // dead workers keep what they have
+	mutantNoReassert                 // a worker that was declared dead by mistake doesn't count anew
+	mutantBlindSet                   // set doesn't compare versions
+	mutantEarlyRelease               // the permit is given back when the response begins
+	mutantQuietRevival               // a worker that was declared dead by mistake goes on under its old epoch
+	mutantSweepOnce                  // records are maintained once for each death, and never again
+	mutantTellFirst                  // grants are told before the record is stored
+	mutantGrantExpired               // a waiter whose budget is over goes on although its ticket was withdrawn
+	mutantTrustMessage               // a message is believed without a look at the record
+	mutantNoExpire                   // no worker ends waits that are over
+	mutantOldEpochReaps              // a worker takes its seat back from a later one
+)
+
+// A poolWorker is what the filter knows in one VM.
+type poolWorker struct {
+	admission.Worker
+	born, crashed bool
+	dirty         bool
+	swept         []admission.Worker
+	stack         []frame // the operation under way; a reconcile in the middle of another lies on top of it
+	tell          []admission.Grant
+}
+
+// A frame is an operation between its get and its set.
+type frame struct {
+	kind    admission.OpKind
+	request int
+	next    call
+	record  []byte // what get returned
+	version uint32
+	late    bool               // the time when the callback began
+	limit   int                // the worker's configuration then
+	living  []admission.Worker // the worker table, read after the record
+}
+
+// A call is the next host call of an operation.
+type call uint8
+
+const (
+	callGet call = iota
+	callTable
+	callSet
+)
+
+// A request is one stream.
+type request struct {
+	worker int
+	tenant uint64
+	short  bool // its budget ends when it gets late
+	missed bool // it came when it was late already: this budget doesn't end
+	now    phase
+}
+
+type phase uint8
+
+const (
+	phaseAhead phase = iota
+	phaseAsking
+	phaseWaiting
+	phaseRunning
+	phaseStreaming // mutantEarlyRelease: runs, and its permit is gone
+	phaseDone
+	phaseCut // its worker crashed
+)
+
+const (
+	actStart     uint8 = iota // who: worker, what: request
+	actFinish                 // what: request
+	actCancel                 // what: request
+	actStep                   // who: the next host call of the operation under way
+	actGiveUp                 // who: too many swaps have failed
+	actSend                   // who: the next message
+	actDeliver                // what: message
+	actLose                   // what: message
+	actReconcile              // who
+	actExpire                 // who
+	actMaintain               // who
+	actBeat                   // who: finds out that it was declared dead
+	actDeclare                // who: is declared dead
+	actCrash                  // who
+	actLate                   // the short budgets end
+	actRaise                  // who: has a new configuration, and asserts it
+	actBirth                  // who: takes a seat
+)
+
+var actNames = [...]string{"start", "finish", "cancel", "step", "give up", "send", "deliver", "lose", "reconcile",
+	"expire", "maintain", "beat", "declare dead", "crash", "late", "raise", "birth"}
+
+func (p *pool) label(a action) string {
+	return fmt.Sprintf("%s worker %d item %d", actNames[a.kind], a.who, a.what)
+}
+
+func (p *pool) String() string {
+	var r admission.Record
+	s := "no record"
+	if r.Decode(p.record) == nil {
+		s = fmt.Sprintf("limit %d columns", r.Limit)
+		for _, c := range r.Columns {
+			s += fmt.Sprintf(" %d/%d:%d+%d", c.Seat, c.Epoch>>32, c.Inflight, c.Tickets)
+		}
+		s += " queue"
+		for i := range r.Queue.Len() {
+			s += fmt.Sprintf(" %d/%d", r.Queue.At(i).Seat, r.Queue.At(i).Seq)
+		}
+	}
+	s += "; requests"
+	for _, q := range p.requests {
+		s += " " + phaseNames[q.now]
+	}
+	s += fmt.Sprintf("; messages %v dead %v", p.messages, p.dead)
+	for _, w := range p.workers {
+		s += fmt.Sprintf(" worker{%d/%d crashed %v dirty %v ops", w.Seat, w.Epoch>>32, w.crashed, w.dirty)
+		for _, f := range w.stack {
+			s += fmt.Sprintf(" %s(%d):%d", kindNames[f.kind], f.request, f.next)
+		}
+		s += fmt.Sprintf(" tell %v}", w.tell)
+	}
+	return s
+}
+
+var phaseNames = [...]string{"ahead", "asking", "waiting", "running", "streaming", "done", "cut"}
+
+// There are two budgets. The clock has two readings: before the short budget ends, and after it.
+const (
+	earlyTime   = int64(1000 * admission.Millisecond)
+	shortBudget = 10 * admission.Millisecond
+	longBudget  = admission.Hour
+	lateTime    = earlyTime + int64(shortBudget)
+)
+
+func (p *pool) time() int64 { return timeWhen(p.late) }
+
+func timeWhen(late bool) int64 {
+	if late {
+		return lateTime
+	}
+	return earlyTime
+}
+
+func (p *pool) clone() system {
+	c := *p
+	c.workers = slices.Clone(p.workers)
+	for i := range c.workers {
+		w := &c.workers[i]
+		w.stack, w.tell, w.swept = slices.Clone(w.stack), slices.Clone(w.tell), slices.Clone(w.swept)
+	}
+	c.requests, c.messages, c.dead = slices.Clone(p.requests), slices.Clone(p.messages), slices.Clone(p.dead)
+	return &c
+}
+
+func (p *pool) key(b []byte) []byte {
+	b = putBytes(b, p.record)
+	b = put(b, bit(p.late), uint64(p.limit), uint64(p.crashes), uint64(p.losses), uint64(p.falseDeaths),
+		uint64(p.exhaustions), uint64(p.raises), p.claims, uint64(p.reaped))
+	for _, d := range p.dead {
+		b = put(b, uint64(d.Seat), d.Epoch)
+	}
+	for i := range p.workers {
+		w := &p.workers[i]
+		b = put(b, uint64(w.Seat), w.Epoch, bit(w.born), bit(w.crashed), bit(w.dirty), uint64(len(w.swept)),
+			uint64(len(w.stack)))
+		for _, f := range w.stack {
+			b = put(b, uint64(f.kind), uint64(f.request), uint64(f.next), bit(f.late), uint64(f.limit))
+			for _, l := range f.living {
+				b = put(b, uint64(l.Seat), l.Epoch)
+			}
+			if f.next != callGet { // what was read matters while it is still what is stored, or if a set doesn't compare
+				current := f.version == p.version
+				b = put(b, bit(current))
+				if !current && p.mutated == mutantBlindSet {
+					b = putBytes(b, f.record)
+				}
+			}
+		}
+		for _, g := range w.tell {
+			b = put(b, 1, uint64(g.Seat), g.Epoch, uint64(g.Seq))
+		}
+		b = put(b, 0)
+	}
+	for _, r := range p.requests {
+		b = put(b, uint64(r.now), bit(r.missed))
+	}
+	for _, m := range p.messages {
+		b = put(b, uint64(m.Seat), m.Epoch, uint64(m.Seq))
+	}
+	return b
+}
