@@ -15,6 +15,8 @@ const windowParts = 10
 
 // breakerRecord is a pool key's breaker.
 type breakerRecord struct {
+	_ incomparable
+
 	state    breakerState
 	gen      uint32              // counts changes of state: outcomes of requests granted before the last one don't count
 	until    int64               // open: when it becomes half open

@@ -18,6 +18,8 @@ type Directory struct {
 }
 
 type entry struct {
+	_ incomparable
+
 	gen  uint32
 	name string
 }
@@ -83,6 +85,8 @@ func (d *Directory) Add(name string) Place {
 }
 
 // Assign gives a slot, whose record has been retired, to a key under a new generation.
+//
+//go:noinline // called from many places
 func (d *Directory) Assign(slot int, name string) Place {
 	d.gen++
 	d.entries[slot] = entry{gen: d.gen, name: clip(name)}

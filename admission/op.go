@@ -24,6 +24,8 @@ const (
 // A Target says on which record an operation is carried out, when, and for which worker. An operation changes none of
 // it.
 type Target struct {
+	_ incomparable
+
 	Now  int64  // monotonic nanoseconds
 	Gen  uint32 // the directory generation of the key
 	Name string // the key's name
@@ -200,9 +202,10 @@ type Effect struct {
 
 	Gen uint32 // the generation that the record was found at; 0 if there was none
 
-	Grants  []Grant  // tickets granted, other than the acquire's own
-	Expired []uint32 // expire: the worker's tickets that were withdrawn
-	Unseen  []uint32 // reconcile: the worker's tickets that had been granted without its knowing
+	Verdicts []Verdict // of all operations of the step, in order
+	Grants   []Grant   // tickets granted, other than an acquire's own
+	Expired  []uint32  // expire: the worker's tickets that were withdrawn
+	Unseen   []uint32  // reconcile: the worker's tickets that had been granted without its knowing
 
 	Inflight, Queued, OnHold                int // permits granted, tickets waiting, permits on hold, after the step
 	InflightDelta, QueuedDelta, OnHoldDelta int // the same, less what it was before
@@ -218,5 +221,5 @@ type Effect struct {
 
 // reset makes the effect that of nothing, and keeps its buffers.
 func (e *Effect) reset() {
-	*e = Effect{Grants: e.Grants[:0], Expired: e.Expired[:0], Unseen: e.Unseen[:0]}
+	*e = Effect{Verdicts: e.Verdicts[:0], Grants: e.Grants[:0], Expired: e.Expired[:0], Unseen: e.Unseen[:0]}
 }

@@ -24,6 +24,8 @@ const (
 // An Ending is what is known of a request when it ends. What the caller has no need to find out, because the rest
 // decides already, stays zero.
 type Ending struct {
+	_ incomparable
+
 	Sent        bool       // the request went on towards its provider
 	Status      int        // of its answer; 0: none has begun
 	RateLimited bool       // the answer's headers speak of a rate limit

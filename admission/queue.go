@@ -88,23 +88,13 @@ func (q *Queue) keep(f func(Ticket) bool) {
 }
 
 // find returns the position of a worker's ticket, or -1.
-func (q *Queue) find(seat uint16, seq uint32) int { return q.findFrom(0, seat, seq) }
-
-// findFrom is find that looks at the given position first and wraps round. A caller that looks for tickets in order of
-// arrival, and starts each time behind the last one found, reads the queue once.
-func (q *Queue) findFrom(start int, seat uint16, seq uint32) int {
-	if at := q.findIn(start, q.Len(), seat, seq); at >= 0 {
-		return at
-	}
-	return q.findIn(0, start, seat, seq)
-}
-
-func (q *Queue) findIn(from, to int, seat uint16, seq uint32) int {
-	from, to = from*ticketBytes, to*ticketBytes
+func (q *Queue) find(seat uint16, seq uint32) int {
+	const others = 0xFFFF << 16 // the tenant, which stands between seat and seq
+	wanted := uint64(seat) | uint64(seq)<<32
 	base := 0
 	for _, b := range [...][]byte{q.front, q.middle, q.back} {
-		for at := max(from-base, 0); at < min(to-base, len(b)); at += ticketBytes {
-			if get32(b[at+4:]) == seq && get16(b[at:]) == seat {
+		for at := 0; at < len(b); at += ticketBytes {
+			if get64(b[at:])&^others == wanted {
 				return (base + at) / ticketBytes
 			}
 		}

@@ -60,21 +60,29 @@ func (m *Machine) want(tenant uint16, n uint32) {
 	m.wanted[tenant] += n
 }
 
-// matchTickets compares the worker's tickets with those in the queue. listed is how many the record counts for it.
+// matchTickets compares the worker's tickets with those in the queue. listed is how many the record counts for it. The time
+// grows with the queue and not with its square: a crowd of clients may come and go at once.
 func (m *Machine) matchTickets(listed int) {
 	r, op := &m.rec, m.op
-	next, found := 0, 0
-	for _, t := range op.Waiting {
-		if at := r.Queue.findFrom(next, op.Me.Seat, t.Seq); at >= 0 {
-			next, found = at+1, found+1
-			continue
+	m.sortWaiting()
+	found := 0
+	for i := range r.Queue.Len() {
+		if t := r.Queue.At(i); t.Seat == op.Me.Seat {
+			if w := m.waitingTicket(t.Seq); w != nil && !w.listed {
+				w.listed = true
+				found++
+			}
 		}
-		m.effect.Unseen = append(m.effect.Unseen, t.Seq)
-		m.want(r.ensureTenant(op.Inflight[t.Tenant].Tenant, op.Inflight[t.Tenant].Weight), 1)
 	}
-	if listed > found { // a cancel was not stored
+	for _, t := range op.Waiting {
+		if found < len(op.Waiting) && !m.waitingTicket(t.Seq).listed {
+			m.effect.Unseen = append(m.effect.Unseen, t.Seq)
+			m.want(r.ensureTenant(op.Inflight[t.Tenant].Tenant, op.Inflight[t.Tenant].Weight), 1)
+		}
+	}
+	if listed > found { // cancels were not stored
 		r.Queue.keep(func(t Ticket) bool {
-			if t.Seat != op.Me.Seat || op.waits(t.Seq) {
+			if t.Seat != op.Me.Seat || m.waitingTicket(t.Seq) != nil {
 				return true
 			}
 			m.uncountTicket(t)
@@ -83,14 +91,37 @@ func (m *Machine) matchTickets(listed int) {
 	}
 }
 
-// waits reports whether the worker says that a ticket waits.
-func (op *Op) waits(seq uint32) bool {
-	for i := range op.Waiting {
-		if op.Waiting[i].Seq == seq {
-			return true
+// A waiter is a ticket that the worker says waits.
+type waiter struct {
+	seq    uint32
+	listed bool // it is in the queue
+}
+
+// sortWaiting sorts the worker's tickets by number. They come in that order but for the wrap-round of the numbers.
+func (m *Machine) sortWaiting() {
+	m.waiters = m.waiters[:0]
+	for _, t := range m.op.Waiting {
+		m.waiters = append(m.waiters, waiter{seq: t.Seq})
+		for i := len(m.waiters) - 1; i > 0 && m.waiters[i].seq < m.waiters[i-1].seq; i-- {
+			m.waiters[i], m.waiters[i-1] = m.waiters[i-1], m.waiters[i]
 		}
 	}
-	return false
+}
+
+// waitingTicket finds one of the worker's tickets; nil: the worker doesn't say that it waits.
+func (m *Machine) waitingTicket(seq uint32) *waiter {
+	from, to := 0, len(m.waiters)
+	for from < to {
+		if mid := (from + to) / 2; m.waiters[mid].seq < seq {
+			from = mid + 1
+		} else {
+			to = mid
+		}
+	}
+	if from == len(m.waiters) || m.waiters[from].seq != seq {
+		return nil
+	}
+	return &m.waiters[from]
 }
 
 // correctInflight makes the worker's holders say what is wanted.

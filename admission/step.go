@@ -6,9 +6,11 @@ type Machine struct {
 	effect     Effect
 	out        []byte
 	wanted     []uint32 // reconcile: by tenant index, the permits that the worker should have
+	waiters    []waiter // reconcile: the tickets that the worker says wait, by number
 	op         *Op      // in hand
 	single     [1]*Op   // scratch of Step
 	ownGranted bool     // the acquire's own ticket has been granted
+	refused    bool     // an acquire has been refused
 	lost       bool     // the record is made in place of one that was lost
 	damaged    bool     // a ticket turned out to refer to what isn't there
 }
@@ -58,7 +60,7 @@ func (m *Machine) finish(state []byte) ([]byte, *Effect) {
 	if e.Verdict >= VerdictStale {
 		return nil, e
 	}
-	if e.Verdict == VerdictFull || e.Verdict == VerdictClosed || e.Verdict == VerdictOpen || len(e.Expired) > 0 {
+	if m.refused || len(e.Expired) > 0 {
 		e.RetryAfter = r.retryAfter(m.op.Now)
 	}
 	m.out = r.Append(m.out[:0])
@@ -72,7 +74,7 @@ func (m *Machine) finish(state []byte) ([]byte, *Effect) {
 func (m *Machine) run(ops []*Op) {
 	e, r := &m.effect, &m.rec
 	e.reset()
-	m.damaged = false
+	m.damaged, m.refused = false, false
 	inflight, queued, onHold := r.Inflight(), r.Queue.Len(), r.OnHold()
 	if m.op = ops[0]; m.lost && m.op.QuietTime > 0 {
 		r.holdAll(m.op.Now + int64(m.op.QuietTime))
@@ -88,6 +90,8 @@ func (m *Machine) run(ops []*Op) {
 		if e.Verdict >= VerdictStale {
 			break
 		}
+		e.Verdicts = append(e.Verdicts, e.Verdict)
+		m.refused = m.refused || e.Verdict == VerdictFull || e.Verdict == VerdictClosed || e.Verdict == VerdictOpen
 	}
 	e.BreakerGen, e.NextChange = r.breaker.gen, r.nextChange(m.op.Now, m.op.Shaping)
 	if p := r.breaker.probe; p.seq != 0 && p.seat == m.op.Me.Seat {

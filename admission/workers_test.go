@@ -88,8 +88,32 @@ func TestCase_O10_LeaseClock(t *testing.T) {
 		t.Error("a beat from the future is dead")
 	}
 	table.Beat(a, 0, lease)
+	table.Beat(b, int64(lease), lease)
 	if table.Beat(b, int64(lease)+1, lease); table.Alive(a) {
 		t.Error("the beat that came last does not count")
+	}
+}
+
+// TestALateWorkerDeclaresNobodyDead: what kept one worker may have kept all, such as a process that was stopped. A worker
+// that doesn't show up until the late one's next beat is dead all the same.
+func TestALateWorkerDeclaresNobodyDead(t *testing.T) {
+	var table admission.WorkerTable
+	var workers []admission.Worker
+	for range 4 {
+		w, _ := table.Claim(1, 0, lease)
+		workers = append(workers, w)
+	}
+	stopped := 10 * int64(lease)
+	for _, w := range workers[:3] {
+		if !table.Beat(w, stopped, lease) {
+			t.Fatalf("%+v is dead because the process was stopped", w)
+		}
+	}
+	table.Beat(workers[0], stopped+int64(lease)/5, lease)
+	for i, w := range workers {
+		if table.Alive(w) != (i < 3) {
+			t.Errorf("worker %d alive: %v", i, table.Alive(w))
+		}
 	}
 }
 

@@ -112,6 +112,8 @@ func (s *stream) followOnError() passage {
 }
 
 // count counts a refusal: by its own counter, or in shadow by that of what would have happened.
+//
+//go:noinline // as decide
 func (s *stream) count(enforced, shadow uint32) {
 	if s.shadow() {
 		enforced = shadow
@@ -136,6 +138,8 @@ func (s *stream) countAdmitted(waited int64) {
 }
 
 // refuse gives back what the request holds and remembers why it is refused.
+//
+//go:noinline // as decide
 func (s *stream) refuse(r reason, retryAfter int) passage {
 	s.refusal = refusal{reason: r, pool: s.asked.Name, retryAfter: retryAfter}
 	s.releaseAll(admission.OutcomeNone)

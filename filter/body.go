@@ -64,6 +64,8 @@ func (b *bodies) beginSearch(s *stream) {
 }
 
 // forget ends the search in a request's body, if there is one.
+//
+//go:noinline // as decide
 func (b *bodies) forget(s *stream) {
 	s.body = nil
 	for i, o := range b.searched {

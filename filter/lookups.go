@@ -20,6 +20,8 @@ type lookups struct {
 
 // A sourceLookup says where the value of one of the configuration's sources is.
 type sourceLookup struct {
+	_ incomparable
+
 	header   int    // index of names; -1: not in a header
 	property string // the host's name for it; "": not in a property
 }

@@ -144,12 +144,11 @@ func (p *plugin) OnTick() {
 	p.giveUpSearches()
 	p.records.Age()
 	p.records.MaintainAgain()
-	p.records.DecideAgain()
+	p.records.TakeUp()
 	p.flush()
 	if p.records.Seated() {
 		p.receive()
-		p.records.KeepSeat(len(p.backlog.streams) > 0)
-		p.records.Repair()
+		p.records.KeepSeat(p.backlog.first != nil)
 		p.records.Attend()
 		p.flush()
 	}
@@ -164,6 +163,7 @@ func (p *plugin) OnQueueReady(queue uint32) {
 	p.backlog.flushed = true
 	p.releaseLeaving()
 	if p.records.IsMailbox(queue) {
+		p.records.TakeUp()
 		p.receive()
 	}
 	p.flush()

@@ -46,9 +46,7 @@ func (s *stream) OnHttpStreamDone() {
 // while the upstream still sees this one.
 func (p *plugin) releaseNextTurn(s *stream) {
 	p.leaving = append(p.leaving, s)
-	if len(p.leaving) == 1 {
-		p.records.CallBack()
-	}
+	p.records.CallBack()
 }
 
 func (p *plugin) releaseLeaving() {

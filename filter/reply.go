@@ -21,6 +21,8 @@ const (
 
 // A refusal is what the client of a refused request is told.
 type refusal struct {
+	_ incomparable
+
 	reason     reason
 	pool       string
 	retryAfter int // seconds

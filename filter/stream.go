@@ -39,8 +39,10 @@ type stream struct {
 	asked  *pool          // the pool asked last; nil: none
 	ticket records.Ticket // the ticket for the pool asked last
 	fate   fate
-	waited int64 // nanoseconds in all queues
-	paused bool  // the headers wait
+	before *stream // in the backlog
+	behind *stream // likewise
+	waited int64   // nanoseconds in all queues
+	paused bool    // the headers wait
 
 	refusal refusal // reply.go
 	answer  answer  // ending.go

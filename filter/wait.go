@@ -43,10 +43,34 @@ const (
 	fateIdentified      // its body won't come
 )
 
-// A backlog is the streams whose fate is decided, in order.
+// A backlog is the streams whose fate is decided, in order. Any of them can leave it at once, however many there are.
 type backlog struct {
-	streams []*stream
-	flushed bool // the current callback ends in a flush
+	first, last *stream
+	flushed     bool // the current callback ends in a flush
+}
+
+func (b *backlog) push(s *stream) {
+	s.before, s.behind = b.last, nil
+	if b.last == nil {
+		b.first = s
+	} else {
+		b.last.behind = s
+	}
+	b.last = s
+}
+
+func (b *backlog) remove(s *stream) {
+	if s.before == nil {
+		b.first = s.behind
+	} else {
+		s.before.behind = s.behind
+	}
+	if s.behind == nil {
+		b.last = s.before
+	} else {
+		s.behind.before = s.before
+	}
+	s.before, s.behind = nil, nil
 }
 
 // Granted implements records.Waiter: it puts the stream into the backlog with its permit.
@@ -84,7 +108,7 @@ func (s *stream) Expired(retryAfter int) {
 //go:noinline // what is rare and called from many places stays one piece of the module
 func (p *plugin) decide(s *stream, f fate) {
 	s.fate = f
-	p.backlog.streams = append(p.backlog.streams, s)
+	p.backlog.push(s)
 	if !p.backlog.flushed {
 		p.WakeBy(p.turn.now)
 	}
@@ -93,14 +117,12 @@ func (p *plugin) decide(s *stream, f fate) {
 // flush carries out what is decided, as far as this callback may.
 func (p *plugin) flush() {
 	b := &p.backlog
-	n := 0
-	for n < len(b.streams) && p.turn.actions < maxActions {
-		s := b.streams[n]
-		n++
+	for b.first != nil && p.turn.actions < maxActions {
+		s := b.first
+		b.remove(s)
 		s.carryOut()
 	}
-	b.streams = append(b.streams[:0], b.streams[n:]...)
-	if len(b.streams) > 0 {
+	if b.first != nil {
 		p.WakeBy(p.turn.now)
 	}
 }
@@ -152,12 +174,7 @@ func (s *stream) abandon() {
 
 // withdraw takes a stream out of the backlog. One that was granted keeps its permit, to give it back with the others.
 func (b *backlog) withdraw(s *stream) {
-	for i, w := range b.streams {
-		if w == s {
-			b.streams = append(b.streams[:i], b.streams[i+1:]...)
-			break
-		}
-	}
+	b.remove(s)
 	if s.fate == fateGranted {
 		s.countCancelled()
 	}

@@ -138,6 +138,7 @@ func TestCase_O05_WaitersThatLeaveMakeRoom(t *testing.T) {
 	for _, s := range gone {
 		s.ClientGone()
 	}
+	g.host.Drain()
 	require.Zero(t, g.gauge("model.queued"))
 	var live []*wasmtest.Stream
 	for i := range 100 {

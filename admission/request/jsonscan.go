@@ -10,6 +10,8 @@ import (
 // It passes over what is nested by counting brackets outside strings, and so may take a document for JSON that is none.
 // That does no harm: the upstream refuses it.
 type jsonScan struct {
+	_ incomparable
+
 	state  jsonState
 	depth  int // how many brackets are open inside the nested value
 	escape escapeState

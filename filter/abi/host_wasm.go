@@ -85,18 +85,23 @@ var (
 )
 
 // arena is where the host puts the bytes that a call returns. No call returns two values. A value that is larger than
-// the arena gets memory of its own, which large keeps alive until the next such value.
+// the arena goes to large, which is used again as long as it is not larger than mostKept.
 var (
 	arena [64 << 10]byte
 	large []byte
 )
+
+// mostKept is how much of large is kept for the next large value, such as a record with thousands of waiters.
+const mostKept = 1 << 20
 
 // allocate returns memory for the bytes that a host call returns.
 func allocate(size uint32) unsafe.Pointer {
 	if size <= uint32(len(arena)) {
 		return unsafe.Pointer(&arena)
 	}
-	large = make([]byte, size)
+	if uint32(len(large)) < size || len(large) > mostKept {
+		large = make([]byte, size+size/4)
+	}
 	return unsafe.Pointer(unsafe.SliceData(large))
 }
 

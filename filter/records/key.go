@@ -43,7 +43,8 @@ type Key struct {
 
 	inflight []admission.TenantInflight // permits of the context's requests, by tenant
 	permits  int                        // their sum
-	waiting  []*Ticket                  // oldest first
+	waiting  ticketList                 // oldest first
+	queued   int                        // tickets in the record's queue, as it was last seen
 	probe    uint32                     // the ticket of the request that is the breaker's probe, if it runs here; 0: none
 	journal  []admission.Op             // what requests' ends say and the record doesn't yet, oldest first
 
@@ -139,12 +140,14 @@ func (o *Pool) forgetUnused() {
 }
 
 // involved reports whether the record should have a column of this context's once the journal is stored.
-func (k *Key) involved() bool { return k.permits > 0 || len(k.waiting) > 0 }
+func (k *Key) involved() bool { return k.permits > 0 || k.waiting.n > 0 }
 
 // used reports whether a request here, or the end of one, depends on the key.
 func (k *Key) used() bool { return k.involved() || len(k.journal) > 0 || k.dirty }
 
 // tenantIn returns the index of a tenant's entry in a list, which it adds if need be, and sets the weight.
+//
+//go:noinline // as push
 func tenantIn(list *[]admission.TenantInflight, id uint64, weight uint32) int {
 	for i := range *list {
 		if t := &(*list)[i]; t.Tenant == id {
@@ -192,3 +195,7 @@ func (k *Key) setPlace(place admission.Place) {
 	k.place, k.placed = place, true
 	k.data = k.Pool.data(place.Slot)
 }
+
+// incomparable makes a struct that begins with it one that can't be compared, so that no code is made for it that nobody
+// calls: some hundred bytes of module for each.
+type incomparable [0]func()

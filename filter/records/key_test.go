@@ -91,7 +91,7 @@ func TestUnusedKeysAreForgotten(t *testing.T) {
 	ended := o.KeyFor("ended")
 	ended.journal = []admission.Op{{}}
 	granted.add(1, 1)
-	waiting.waiting = []*Ticket{{Key: waiting}}
+	waiting.waiting.push(&Ticket{Key: waiting})
 	dirty.dirty = true
 	most := o.maxKeys + len(o.Keys) + spareKeys
 	for i := range 3 * most {
@@ -160,7 +160,44 @@ func TestTenantsWithoutPermitsAreForgotten(t *testing.T) {
 func TestAnyDue(t *testing.T) {
 	k := keyedPool(8).KeyFor("a")
 	require.False(t, k.anyDue(100))
-	k.waiting = []*Ticket{{Due: 300}, {Due: 200}}
+	k.waiting.push(&Ticket{Due: 300})
+	k.waiting.push(&Ticket{Due: 200})
 	require.False(t, k.anyDue(199))
 	require.True(t, k.anyDue(200))
+}
+
+// Tickets leave a list from its ends and its middle, and come back.
+func TestTicketList(t *testing.T) {
+	var l ticketList
+	tickets := make([]Ticket, 4)
+	for i := range tickets {
+		tickets[i].Seq = uint32(i)
+		l.push(&tickets[i])
+	}
+	requireOrder := func(want ...uint32) {
+		t.Helper()
+		var forwards, backwards []uint32
+		for w := l.first; w != nil; w = w.next {
+			forwards = append(forwards, w.Seq)
+		}
+		for w := l.last; w != nil; w = w.prev {
+			backwards = append([]uint32{w.Seq}, backwards...)
+		}
+		require.Equal(t, want, forwards)
+		require.Equal(t, want, backwards)
+		require.Equal(t, len(want), l.n)
+	}
+	requireOrder(0, 1, 2, 3)
+	l.remove(&tickets[1])
+	requireOrder(0, 2, 3)
+	l.remove(&tickets[3])
+	l.remove(&tickets[0])
+	requireOrder(2)
+	l.push(&tickets[1])
+	requireOrder(2, 1)
+	l.remove(&tickets[2])
+	l.remove(&tickets[1])
+	require.Nil(t, l.first)
+	require.Nil(t, l.last)
+	require.Zero(t, l.n)
 }

@@ -9,6 +9,8 @@ import (
 
 // A mailbox is the shared queue of a seat, in which other workers tell of grants, and what is known of theirs.
 type mailbox struct {
+	_ incomparable
+
 	id      uint32
 	vmID    string
 	others  [admission.MaxWorkers]uint32 // ids by seat, plus one; 0: not known yet
@@ -82,8 +84,13 @@ func (r *Records) verify(t *Ticket) {
 // callBack is a message that only makes the host call back.
 var callBack = []byte{0}
 
-// CallBack asks for a callback in the next turn of the event loop, and for a tick soon, should the message be lost.
+// CallBack asks for a callback in the next turn of the event loop, and for a tick soon, should the message be lost. TakeUp
+// is that callback's.
 func (r *Records) CallBack() {
+	if r.calledBack {
+		return
+	}
+	r.calledBack = true
 	abi.Enqueue(r.mailbox.id, callBack)
 	r.waker.WakeBy(r.now + dirtyRetry)
 }

@@ -40,8 +40,8 @@ func (r *Records) Age() {
 		}
 		target := r.target(k)
 		target.Expect = false
-		r.op = admission.Maintain(target, false, nil)
-		e, res := r.commit(k, &r.op)
+		r.op[0] = admission.Maintain(target, false, nil)
+		e, res := r.commit(k, r.op[:])
 		switch {
 		case res == contended:
 			r.expectChange(k, r.now)
@@ -56,7 +56,7 @@ func (r *Records) KeepSeat(busy bool) {
 	due := r.now-r.seat.beat >= r.beatInterval
 	switch {
 	case !due && (r.seat.nextDeath == 0 || r.now < r.seat.nextDeath):
-	case busy || r.permits > 0 || len(r.tickets) > 0 || len(r.undecided) > 0 || len(r.dirty) > 0:
+	case busy || r.permits > 0 || len(r.tickets) > 0 || r.undecided.n > 0 || len(r.dirty) > 0:
 		if r.renew(r.pools[0]) == contended {
 			r.waker.WakeBy(r.now)
 		}
@@ -120,7 +120,7 @@ func (r *Records) Attend() {
 	}
 	r.firstDue = 0
 	for _, k := range r.waitedKeys {
-		for _, t := range k.waiting {
+		for t := k.waiting.first; t != nil; t = t.next {
 			if r.firstDue == 0 || t.Due < r.firstDue {
 				r.firstDue = t.Due
 			}
@@ -134,8 +134,8 @@ func (r *Records) expire(k *Key) {
 	if !k.anyDue(r.now) {
 		return
 	}
-	r.op = admission.Expire(r.target(k))
-	e, res := r.commit(k, &r.op)
+	r.op[0] = admission.Expire(r.target(k))
+	e, res := r.commit(k, r.op[:])
 	if res != stored {
 		if res == contended {
 			r.waker.WakeBy(r.now)
@@ -151,18 +151,18 @@ func (r *Records) expire(k *Key) {
 			t.Waiter.Expired(retryAfter)
 		}
 	}
-	for i := 0; i < len(k.waiting); {
-		if t := k.waiting[i]; t.Due <= r.now {
+	for t := k.waiting.first; t != nil; {
+		next := t.next
+		if t.Due <= r.now {
 			r.stopWaiting(t)
 			t.Waiter.Granted(r.granted(t, &granted))
-			continue
 		}
-		i++
+		t = next
 	}
 }
 
 func (k *Key) anyDue(now int64) bool {
-	for _, t := range k.waiting {
+	for t := k.waiting.first; t != nil; t = t.next {
 		if t.Due <= now {
 			return true
 		}

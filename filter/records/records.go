@@ -22,73 +22,6 @@ type Waker interface {
 	WakeBy(at int64)
 }
 
-// A Waiter is told what becomes of a ticket that was not decided at once. Granted must not call the Records.
-type Waiter interface {
-	// Granted tells that a ticket that waited has a permit. It ends the ticket's wait.
-	Granted(Permit)
-	// Expired tells that the ticket's budget is used up, and in how many seconds it is worth to come back. It ends the
-	// wait.
-	Expired(retryAfter int)
-	// Decided tells what a later turn has made of an acquire: what Acquire would have returned.
-	Decided(Answer, Decision)
-}
-
-// A Ticket is a request of this context's that asks a key for a permit. Whoever makes it sets Key, Tenant, Weight and
-// Waiter, and leaves it where it is while it waits or is being decided.
-type Ticket struct {
-	Key    *Key   // Acquire sets another one if the key has no record of its own
-	Tenant uint64 // 0 if the pool isn't fair by tenant
-	Weight uint32
-	Waiter Waiter
-
-	Seq   uint32 // its number in this context's incarnation
-	Since int64  // when it began to wait, or to be decided
-	Due   int64  // when its budget is used up
-
-	decideBy int64 // when the acquire is given up if it could not be decided
-	state    ticketState
-}
-
-type ticketState uint8
-
-const (
-	ticketIdle     ticketState = iota
-	ticketDeciding             // in Records.undecided
-	ticketWaiting              // in its key's queue, as far as is known here
-)
-
-// Open reports whether the ticket's Waiter has something to hear yet.
-func (t *Ticket) Open() bool { return t.state != ticketIdle }
-
-// A Permit is what a request of this context's holds. The zero Permit is none.
-type Permit struct {
-	Key        *Key
-	Tenant     uint64
-	Seq        uint32 // of the ticket that was granted
-	Since      int64  // when it was granted
-	BreakerGen uint32 // of the breaker when it was granted
-}
-
-// IsProbe reports whether the permit's request is its breaker's probe.
-func (p *Permit) IsProbe() bool { return p.Key != nil && p.Key.probe == p.Seq }
-
-// A Decision is how far an acquire has come.
-type Decision uint8
-
-// The decisions.
-const (
-	Decided  Decision = iota // the answer says how
-	Deciding                 // other workers' swaps came first: a later turn decides, and tells the Waiter
-	Failed                   // the store answered with an error, or has no seat for this context
-)
-
-// An Answer is what became of an acquire.
-type Answer struct {
-	Verdict    admission.Verdict // granted, waiting, full, closed or open
-	Permit     Permit            // granted
-	RetryAfter int               // full, closed, open: seconds
-}
-
 // Records are the records of one plugin context's pools. Not safe for concurrent use.
 type Records struct {
 	cfg   *config.Config
@@ -102,7 +35,9 @@ type Records struct {
 	machine admission.Machine
 
 	// The operations in hand. Each kind that may be needed in the middle of another has one of its own.
-	op, reconcileOp, retireOp, maintainOp admission.Op
+	op                                [1]admission.Op
+	reconcileOp, retireOp, maintainOp admission.Op
+	acquires                          []admission.Op
 
 	ops    []*admission.Op // what commit stores in one swap
 	single [1]*admission.Op
@@ -111,6 +46,8 @@ type Records struct {
 	waits     []admission.Ticket         // likewise
 	unseen    []uint32                   // scratch of grantUnseen
 	expired   []uint32                   // scratch of expire
+	batch     []*Ticket                  // scratch of decideBatch
+	verdicts  []admission.Verdict        // likewise
 	out       []byte                     // scratch for directories and tables
 	directory admission.Directory
 
@@ -120,10 +57,11 @@ type Records struct {
 	permits       int                // of this context's requests
 	tickets       map[uint32]*Ticket // that wait, by number
 	waitedKeys    []*Key             // with tickets
-	undecided     []*Ticket          // whose acquire was contended
+	undecided     ticketList         // whose acquire is left to a later turn
 	timed         []*Key             // in whose record time alone will free something
 	dirty         []*Key             // whose record may differ from the truth, or whose journal is not stored
 	maintenance   maintenance        // of all records, to be done again
+	calledBack    bool               // a callback in the next turn has been asked for
 	gaugesSuspect bool               // the gauges may have lost touch with the records
 
 	firstDue      int64 // no ticket is due before this; 0: none waits
@@ -172,25 +110,38 @@ func (r *Records) Acquire(t *Ticket, budget admission.Duration, deadline int64) 
 
 // decide carries an acquire out, or leaves it to a later turn.
 func (r *Records) decide(t *Ticket) (Answer, Decision) {
+	if r.Seated() && t.Key.queued > crowd {
+		r.leaveUndecided(t)
+		r.CallBack()
+		return Answer{}, Deciding
+	}
 	e, res := r.ask(t)
 	switch res {
 	case stored:
+		return r.answer(t, e.Verdict, e), Decided
 	case contended:
-		t.state = ticketDeciding
-		r.undecided = append(r.undecided, t)
+		r.leaveUndecided(t)
 		r.waker.WakeBy(r.now)
 		return Answer{}, Deciding
-	default:
-		return Answer{}, Failed
 	}
-	a := Answer{Verdict: e.Verdict, RetryAfter: e.RetryAfter}
-	switch e.Verdict {
+	return Answer{}, Failed
+}
+
+func (r *Records) leaveUndecided(t *Ticket) {
+	t.state = ticketDeciding
+	r.undecided.push(t)
+}
+
+// answer acts on the verdict of an acquire that is stored; e is the effect that says so.
+func (r *Records) answer(t *Ticket, v admission.Verdict, e *admission.Effect) Answer {
+	a := Answer{Verdict: v, RetryAfter: e.RetryAfter}
+	switch v {
 	case admission.VerdictGranted:
 		a.Permit = r.granted(t, e)
 	case admission.VerdictWaiting:
 		r.wait(t)
 	}
-	return a, Decided
+	return a
 }
 
 // ask carries an acquire out on the key's record, or on the record of the key that stands in for it.
@@ -206,11 +157,9 @@ func (r *Records) ask(t *Ticket) (*admission.Effect, result) {
 		t.Key = k
 		res := r.place(k)
 		if res == stored {
-			t.Seq = r.seat.nextTicket()
-			r.op = admission.Acquire(r.target(k), admission.Request{Tenant: t.Tenant, Weight: t.Weight, Seq: t.Seq,
-				Queue: k.Pool.Queue, Fair: k.Pool.FairBy, Budget: admission.Duration(t.Due - r.now)})
+			r.op[0] = r.acquire(t)
 			var e *admission.Effect
-			if e, res = r.commit(k, &r.op); res == stored {
+			if e, res = r.commit(k, r.op[:]); res == stored {
 				return e, stored
 			}
 		} else if res != full {
@@ -223,20 +172,12 @@ func (r *Records) ask(t *Ticket) (*admission.Effect, result) {
 	}
 }
 
-// DecideAgain takes up the acquires that an earlier turn could not decide.
-func (r *Records) DecideAgain() {
-	undecided := r.undecided
-	r.undecided = r.undecided[:0:0]
-	for _, t := range undecided {
-		t.state = ticketIdle
-		if r.now >= t.decideBy {
-			t.Waiter.Expired(1)
-			continue
-		}
-		if a, d := r.decide(t); d != Deciding {
-			t.Waiter.Decided(a, d)
-		}
-	}
+// acquire is the operation for a ticket, which gets its number by it.
+func (r *Records) acquire(t *Ticket) admission.Op {
+	t.Seq = r.seat.nextTicket()
+	o := t.Key.Pool
+	return admission.Acquire(r.target(t.Key), admission.Request{Tenant: t.Tenant, Weight: t.Weight, Seq: t.Seq,
+		Queue: o.Queue, Fair: o.FairBy, Budget: admission.Duration(t.Due - r.now)})
 }
 
 // granted counts a permit that the record already counts for this context; e is the effect that says so.
@@ -257,10 +198,10 @@ func (r *Records) wait(t *Ticket) {
 	k := t.Key
 	t.Since, t.state = r.now, ticketWaiting
 	r.tickets[t.Seq] = t
-	if len(k.waiting) == 0 {
+	if k.waiting.n == 0 {
 		r.waitedKeys = append(r.waitedKeys, k)
 	}
-	k.waiting = append(k.waiting, t)
+	k.waiting.push(t)
 	if r.firstDue == 0 {
 		r.nextReconcile = r.now + reconcileInterval
 	}
@@ -277,13 +218,8 @@ func (r *Records) stopWaiting(t *Ticket) {
 	k := t.Key
 	t.state = ticketIdle
 	delete(r.tickets, t.Seq)
-	for i, w := range k.waiting {
-		if w == t {
-			k.waiting = append(k.waiting[:i], k.waiting[i+1:]...)
-			break
-		}
-	}
-	if len(k.waiting) > 0 {
+	k.waiting.remove(t)
+	if k.waiting.n > 0 {
 		return
 	}
 	for i, w := range r.waitedKeys {
@@ -294,14 +230,19 @@ func (r *Records) stopWaiting(t *Ticket) {
 	}
 }
 
-// Cancel ends a ticket's wait, or withdraws an acquire that is not decided. If the ticket had been granted, its permit
-// goes on to the next one.
+// Cancel ends a ticket's wait, or withdraws an acquire that is not decided. If the ticket had been granted, its permit goes
+// on to the next one.
 func (r *Records) Cancel(t *Ticket) {
 	if r.withdraw(t) {
 		return
 	}
 	k := t.Key
 	r.stopWaiting(t)
+	if k.queued > crowd {
+		r.mark(k, r.now+dirtyRetry)
+		r.CallBack()
+		return
+	}
 	k.journal = append(k.journal, admission.Cancel(admission.Target{}, t.Tenant, t.Seq))
 	r.commit(k, nil)
 }
@@ -312,12 +253,7 @@ func (r *Records) withdraw(t *Ticket) bool {
 		return false
 	}
 	t.state = ticketIdle
-	for i, u := range r.undecided {
-		if u == t {
-			r.undecided = append(r.undecided[:i], r.undecided[i+1:]...)
-			break
-		}
-	}
+	r.undecided.remove(t)
 	return true
 }
 

@@ -19,10 +19,15 @@ const (
 	full             // of a key's place: there is none to give
 )
 
-// commit stores in one swap what the key's journal says, and then op; nil: nothing more. The journal is empty then. If
-// that is not possible now, the journal stays, and the key is marked for a later turn.
-func (r *Records) commit(k *Key, op *admission.Op) (*admission.Effect, result) {
-	r.batch(k, op)
+// commit stores in one swap what the key's journal says, and then more operations. The journal is empty then. If that is
+// not possible now, the journal stays, and the key is marked for a later turn.
+func (r *Records) commit(k *Key, more []admission.Op) (*admission.Effect, result) {
+	if r.Seated() { // a turn may be long: who works is not dead
+		if res := r.ensureSeat(k.Pool); res != stored {
+			return nil, r.postpone(k, res)
+		}
+	}
+	r.collect(k, more)
 	for range maxSwaps {
 		e, res := r.try(k, r.ops, nil)
 		switch {
@@ -49,9 +54,9 @@ func (r *Records) commit(k *Key, op *admission.Op) (*admission.Effect, result) {
 	return nil, r.postpone(k, contended)
 }
 
-// batch fills r.ops with the key's journal and op. The worker's column has to be there for the journal, whatever is
+// collect fills r.ops with the key's journal and more. The worker's column has to be there for the journal, whatever is
 // counted here by now.
-func (r *Records) batch(k *Key, op *admission.Op) {
+func (r *Records) collect(k *Key, more []admission.Op) {
 	r.ops = r.ops[:0]
 	target := r.target(k)
 	target.Expect = true
@@ -59,8 +64,9 @@ func (r *Records) batch(k *Key, op *admission.Op) {
 		k.journal[i].Target = target
 		r.ops = append(r.ops, &k.journal[i])
 	}
-	if op != nil {
-		r.ops = append(r.ops, op)
+	for i := range more {
+		more[i].Me = r.seat.me
+		r.ops = append(r.ops, &more[i])
 	}
 }
 
@@ -144,6 +150,7 @@ func (r *Records) try(k *Key, ops []*admission.Op, live *admission.WorkerTable) 
 		return e, contended
 	}
 	r.lower(stats, e)
+	k.queued = e.Queued
 	for i := range e.Grants {
 		r.mailbox.tell(e.Grants[i], r.cfg.Domain)
 	}
@@ -227,8 +234,8 @@ func addGauge(gauge uint32, delta int) {
 
 // reconcile makes a key's record say what is true here, and tells the tickets that had been granted without a message.
 func (r *Records) reconcile(k *Key) result {
-	r.op = admission.Reconcile(r.target(k), r.truth(k, false))
-	_, res := r.commit(k, &r.op)
+	r.op[0] = admission.Reconcile(r.target(k), r.truth(k, false))
+	_, res := r.commit(k, r.op[:])
 	if res == contended {
 		r.mark(k, r.now)
 	}
@@ -239,7 +246,7 @@ func (r *Records) reconcile(k *Key) result {
 func (r *Records) truth(k *Key, before bool) admission.Truth {
 	k.forgetIdle()
 	r.inflight, r.waits = append(r.inflight[:0], k.inflight...), r.waits[:0]
-	for _, t := range k.waiting {
+	for t := k.waiting.first; t != nil; t = t.next {
 		i := tenantIn(&r.inflight, t.Tenant, t.Weight)
 		r.waits = append(r.waits, admission.Ticket{Tenant: uint16(i), Seq: t.Seq,
 			Deadline: t.Due, Budget: uint32((t.Due - t.Since) / millisecond)})

@@ -22,10 +22,8 @@ func TestTruth(t *testing.T) {
 	r, k := aContext()
 	k.add(1, 5)
 	k.add(2, 1)
-	k.waiting = []*Ticket{
-		{Key: k, Tenant: 1, Weight: 5, Seq: 3, Since: 100 * millisecond, Due: 350 * millisecond},
-		{Key: k, Tenant: 9, Weight: 2, Seq: 4, Since: 100 * millisecond, Due: 200 * millisecond},
-	}
+	k.waiting.push(&Ticket{Key: k, Tenant: 1, Weight: 5, Seq: 3, Since: 100 * millisecond, Due: 350 * millisecond})
+	k.waiting.push(&Ticket{Key: k, Tenant: 9, Weight: 2, Seq: 4, Since: 100 * millisecond, Due: 200 * millisecond})
 	k.probe = 7
 	k.journal = []admission.Op{
 		admission.Release(admission.Target{}, 2, 1, admission.Finish{}),
@@ -62,9 +60,9 @@ func TestJournalAndReconcileGoFirst(t *testing.T) {
 	k.setPlace(admission.Place{Slot: 2, Gen: 6})
 	k.journal = []admission.Op{
 		admission.Release(admission.Target{}, 1, 3, admission.Finish{}), admission.Cancel(admission.Target{}, 1, 4)}
-	acquire := admission.Acquire(r.target(k), admission.Request{Tenant: 1, Seq: 5})
-	require.False(t, acquire.Expect, "the context has nothing here")
-	r.batch(k, &acquire)
+	acquire := []admission.Op{admission.Acquire(r.target(k), admission.Request{Tenant: 1, Seq: 5})}
+	require.False(t, acquire[0].Expect, "the context has nothing here")
+	r.collect(k, acquire)
 	require.Equal(t, []admission.OpKind{admission.OpRelease, admission.OpCancel, admission.OpAcquire}, kinds(r.ops))
 	for _, op := range r.ops[:2] {
 		require.True(t, op.Expect, "the column has to be there")
@@ -81,8 +79,7 @@ func TestJournalAndReconcileGoFirst(t *testing.T) {
 		}
 	}
 
-	reconcile := admission.Reconcile(r.target(k), r.truth(k, false))
-	r.batch(k, &reconcile)
+	r.collect(k, []admission.Op{admission.Reconcile(r.target(k), r.truth(k, false))})
 	r.rejoin(k)
 	require.Equal(t, []admission.OpKind{admission.OpReconcile, admission.OpRelease, admission.OpCancel}, kinds(r.ops))
 }
