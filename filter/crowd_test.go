@@ -13,8 +13,12 @@ import (
 // patience is how many times longer a busy machine may take.
 const patience = 8
 
-// mostWaiting is the greatest queue that a configuration can ask for.
-const mostWaiting = 10_000
+const (
+	// mostWaiting is up to how many waiters a step beside them stays cheap.
+	mostWaiting = 10_000
+	// longestQueue is the longest that a configuration can ask for.
+	longestQueue = 100_000
+)
 
 // A crowd is requests that wait for one model on two workers, behind eight that run.
 type crowd struct {
@@ -150,4 +154,30 @@ func TestACrowdsMemoryIsUsedAgain(t *testing.T) {
 	t.Logf("grown by %v MiB after each crowd", sizes)
 	require.LessOrEqual(t, slices.Max(sizes), 60)
 	require.Equal(t, sizes[1], sizes[3], "it does not grow further")
+}
+
+// The longest queue that a configuration can ask for fills and empties at once: no worker is declared dead for being busy with
+// it, and the VM stays far below its bound of 1 GB.
+func TestTheLongestQueue(t *testing.T) {
+	g := start(t, 2, config(pool("model", 1, "queue", longestQueue, "max_wait", "60s")))
+	g.sendModel(0, "m")
+	empty := g.host.Worker(1).VMs()[0].MemorySize()
+	var crowd []*wasmtest.Stream
+	for range longestQueue {
+		crowd = append(crowd, g.sendModel(1, "m"))
+	}
+	g.host.Drain()
+	g.host.Run(2 * second)
+	require.Equal(t, longestQueue, g.gauge("model.queued"))
+	for _, s := range crowd {
+		s.ClientGone()
+	}
+	g.host.Drain()
+	require.Zero(t, g.gauge("model.queued"))
+	g.host.Run(10 * second)
+	require.Zero(t, g.counter("model.reaped"))
+	require.Zero(t, g.counter("model.store_error"))
+	grown := (g.host.Worker(1).VMs()[0].MemorySize() - empty) >> 20
+	t.Logf("grown by %d MiB", grown)
+	require.LessOrEqual(t, grown, 160)
 }

@@ -8,6 +8,7 @@ import (
 // The most that a configuration may hold. The most that a limit may be is admission.MaxLimit.
 const (
 	maxKeysMost  = 16384
+	maxQueue     = 100_000 // a longer queue would cost a worker too much time and memory: docs/rationale.md
 	maxWeight    = 1000
 	maxFailures  = 1000
 	maxBodyBytes = 1 << 20

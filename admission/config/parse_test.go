@@ -129,7 +129,7 @@ func TestConfigOtherValues(t *testing.T) {
 	c, err := parse([]byte(`{"mode": "disabled", "stage": "attempt", "domain": "Team-A.eu_1", "on_error": "closed", "max_keys": 16384, "lease": "1h",
 		"deadline": {"headers": ["X-Deadline"]},
 		"identity": {"tenant": [{"path": "/t/{tenant}", "trusted": true}], "model": [{"path": "/models/{model}:generate"}, {"json_body": "model"}, {"header": "X-Model", "trusted": false}]},
-		"pools": [{"name": "A-b_9", "limit": 1000000, "queue": 1000000, "max_wait": "24h", "key": ["tenant", "model", "route", "class"], "per": "invocation", "min_active": 7,
+		"pools": [{"name": "A-b_9", "limit": 1000000, "queue": 100000, "max_wait": "24h", "key": ["tenant", "model", "route", "class"], "per": "invocation", "min_active": 7,
 			"match": {"class": ["background", "bulk"], "tenant": ["acme"]}, "hold": {"failure": "10m"}, "headroom": {"mode": "aimd", "window": "1ms", "min": 9}}]}`))
 	require.NoError(t, err)
 	require.Equal(t, ModeDisabled, c.Mode)
@@ -140,7 +140,7 @@ func TestConfigOtherValues(t *testing.T) {
 	require.Equal(t, []Source{{Kind: SourcePath, Prefix: "/t/"}}, c.Identity.Tenant)
 	require.Equal(t, []Source{{Kind: SourcePath, Prefix: "/models/", Suffix: ":generate"}, {Kind: SourceJSONBody, Name: "model", MaxBytes: 65536}, {Kind: SourceHeader, Name: "x-model"}}, c.Identity.Model)
 	require.Equal(t, []Pool{{
-		Name: "A-b_9", Limit: 1000000, Queue: 1000000, MaxWait: 24 * admission.Hour, Key: []Dimension{DimensionTenant, DimensionModel, DimensionRoute, DimensionClass},
+		Name: "A-b_9", Limit: 1000000, Queue: 100000, MaxWait: 24 * admission.Hour, Key: []Dimension{DimensionTenant, DimensionModel, DimensionRoute, DimensionClass},
 		Match:   []Match{{DimensionTenant, []string{"acme"}}, {DimensionClass, []string{"background", "bulk"}}},
 		Shaping: admission.Shaping{MinActive: 7, Hold: admission.Hold{Failure: 10 * admission.Minute}, Headroom: &admission.Headroom{AIMD: true, Window: admission.Millisecond, Min: 9}},
 	}}, c.Pools)
@@ -200,15 +200,15 @@ func TestCase_O13_ZeroAndUnclearForms(t *testing.T) {
 
 func TestCase_O14_NumbersThatWrap(t *testing.T) {
 	for _, n := range []string{"2147483647", "4294967296", "4294967297", "9223372036854775807", "9223372036854775808", "18446744073709551617", "1000001"} {
-		for _, field := range []string{`"limit": `, `"limit": 1, "queue": `} {
+		for field, most := range map[string]string{`"limit": `: "1000000", `"limit": 1, "queue": `: "100000"} {
 			_, err := parse([]byte(poolJSON(field + n)))
-			require.ErrorContains(t, err, n+" is out of range (want 0 to 1000000)")
+			require.ErrorContains(t, err, n+" is out of range (want 0 to "+most+")")
 		}
 		_, err := parse([]byte(withJSON(`"routes": ["/a:` + n + `"]`)))
 		require.ErrorContains(t, err, "has no limit after ':' (want 0 to 1000000)")
 	}
-	p := onePool(t, `"limit": 1000000, "queue": 1000000`)
-	require.Equal(t, []int{admission.MaxLimit, admission.MaxLimit}, []int{p.Limit, p.Queue})
+	p := onePool(t, `"limit": 1000000, "queue": 100000`)
+	require.Equal(t, []int{admission.MaxLimit, maxQueue}, []int{p.Limit, p.Queue})
 }
 
 // A configuration that encoding/json writes anew reads as the same one.

@@ -51,13 +51,13 @@ var (
 var poolRule = rule{form: formObject, then: (*Config).parsePool, fields: []rule{
 	poolName:    {name: "name", form: formName, required: true, more: "_-", then: (*Config).checkPool},
 	poolLimit:   {name: "limit", form: formInteger, required: true, most: admission.MaxLimit},
-	poolQueue:   {name: "queue", form: formInteger, most: admission.MaxLimit},
+	poolQueue:   {name: "queue", form: formInteger, most: maxQueue},
 	poolMaxWait: {name: "max_wait", form: formDuration, most: longest, absent: int64(5 * admission.Second)},
 	poolPer:     {name: "per", form: formChoice, words: []string{"invocation", "attempt"}},
 	poolKey: {name: "key", form: formArray, most: int64(dimensionCount),
 		each: &rule{form: formChoice, unique: true, words: dimensionNames}},
 	poolKeys:   {name: "keys", form: formMap, each: &rule{form: formObject, fields: keyRules}, then: (*Config).checkPool},
-	poolFairBy: {name: "fair_by", form: formChoice, words: []string{"tenant"}, then: (*Config).checkPool},
+	poolFairBy: {name: "fair_by", form: formChoice, words: []string{"tenant"}},
 	poolWeights: {name: "weights", form: formMap, each: &rule{form: formInteger, least: 1, most: maxWeight},
 		then: (*Config).checkPool},
 	poolMatch:     {name: "match", form: formObject, fields: matchRules},
@@ -105,10 +105,6 @@ var headroomRules = []rule{
 	headroomMin: {name: "min", form: formInteger, limitedBy: limitedByOuter, least: 1, absent: 1},
 }
 
-// maxFairQueue bounds the queue of a pool that is fair by tenant. Each request there may be another tenant's, and a
-// worker numbers tenants in 16 bits.
-const maxFairQueue = 65535
-
 // checkPool checks what the rule of a pool's field can't say.
 func (*Config) checkPool(n *node) *Error {
 	pool, problem := n.parent, ""
@@ -123,10 +119,6 @@ func (*Config) checkPool(n *node) *Error {
 			problem = "needs a key of one dimension, which says what the keys are"
 		} else if count > most {
 			problem = text.Around(text.Around("has ", count, " keys, more than max_keys ("), most, ")")
-		}
-	case "fair_by":
-		if pool.fields[poolQueue].number > maxFairQueue {
-			problem = text.Around("needs a queue of at most ", maxFairQueue, "")
 		}
 	case "weights":
 		if pool.fields[poolFairBy].node == nil {

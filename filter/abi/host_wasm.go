@@ -92,7 +92,7 @@ var (
 )
 
 // mostKept is how much of large is kept for the next large value, such as a record with thousands of waiters.
-const mostKept = 1 << 20
+const mostKept = 4 << 20
 
 // allocate returns memory for the bytes that a host call returns.
 func allocate(size uint32) unsafe.Pointer {
