@@ -88,41 +88,48 @@
 //
 // # Invariants
 //
-// Each is a property that tests check by its number, and each check catches a mutant: a fault put in on purpose. Checks
-// named Watch are in package admissiontest and run in every test that steps records; the others are in the files named.
-// The mutants are in mutant_test.go.
+// Each is a property that tests check by its number, and each check catches a mutant: a fault put in on purpose. The
+// checks named Watch are in package admissiontest and run in every test that steps records; those of the pool world
+// and of the directory world run at every state that the explorer reaches (poolchecks_test.go,
+// directoryexplore_test.go). The mutants are in mutant_test.go and overtaking_test.go.
 //
 //	I1   inflight + on hold <= limit at each grant. A lowered limit stops grants until they are below it; nothing is
 //	     pre-empted.
-//	     Check: Watch (limit), shell_test.go (running requests). Mutants: "the limit is ignored", "set without compare",
-//	     "released at response headers", "an expired waiter goes on".
+//	     Checks: Watch (limit), the pool world, the directory world.
+//	     Mutants: "the limit is ignored", "set without compare", "released at response headers", "told before stored",
+//	     "an expired waiter goes on".
 //	I2   Every ticket ends exactly once: granted, expired, cancelled, rejected or reaped.
-//	     Check: Watch (tickets), shell_test.go. Mutant: "tickets of others expire too".
+//	     Checks: Watch (tickets), the pool world. Mutant: "tickets of others expire too".
 //	I3   Every grant is released exactly once. A drained system is back at zero, and no gauge is ever negative.
-//	     Check: Watch (sums, deltas), shell_test.go (columns against the truth, drained). Mutants: "ticks don't look for
-//	     grants", "a granted ticket is cancelled and forgotten", "nobody counts anew", "who was declared dead goes on as
-//	     before".
+//	     Checks: Watch (sums, deltas), the pool world (truth, drained), the directory world.
+//	     Mutants: "ticks don't look for grants", "a granted ticket is cancelled and forgotten", "no worker counts anew",
+//	     "a worker that was declared dead goes on as before", "a message is believed".
 //	I4   After each operation no eligible ticket waits while a permit is free.
-//	     Check: Watch (workConserving), shell_test.go. Mutants: "no dispatch after a release", "a release wakes
+//	     Checks: Watch (workConserving), the pool world. Mutants: "no dispatch after a release", "a release wakes
 //	     instead of handing over".
-//	I5   First come, first served inside a tenant. No eligible waiting tenant had less inflight per weight than the one
-//	     granted.
-//	     Check: Watch (rule, tickets), the reference model. Mutants: "weights are ignored", "first come, first served
-//	     whoever it is".
+//	I5   First come, first served inside a tenant, in the order in which tickets come to the record. No eligible waiting
+//	     tenant had less inflight per weight than the one granted.
+//	     Checks: Watch (rule, tickets), the reference model. Mutants: "weights are ignored", "first come, first served
+//	     over all tenants".
 //	I6   While a tenant has a waiter and nothing running, each other tenant is granted at most once.
-//	     Check: Watch (overtaking). Mutant: TestLastGrantMutant.
+//	     Check: Watch (overtaking). Mutants: TestOvertakingMutants.
 //	I7   No waiter outlives its budget by more than one tick (10 ms). An expired or cancelled waiter starts no work
-//	     upstream.
-//	     Check: Watch (tickets), shell_test.go. Mutants: "an expired ticket is granted", "nobody ends waits".
+//	upstream.
+//	     Checks: Watch (tickets), the pool world. Mutants: "an expired ticket is granted", "no worker ends waits".
+//	I7b  Contention is no failure: no request passes, and nothing is lost, because swaps were lost to other workers.
+//	     Checks: the pool world with any number of lost swaps, filter/contention_test.go. Mutants: "a turn without a swap
+//	     lets pass", "a turn without a swap forgets a release".
 //	I8   Permits and tickets of a dead worker are back within its lease and one tick. Streams that live longer than any
 //	     lease keep theirs.
-//	     Check: shell_test.go (columns of the dead). Mutants: "nobody reaps", "records are swept once for each death".
+//	     Check: the pool world (columns of the dead). Mutants: "no worker reaps", "records are swept once for each
+//	     death".
 //	I9   A change or removal of the configuration, or an upgrade of the module, resets no outstanding count and strands
 //	no
 //	     waiter. Going back to an earlier configuration is a change like any other.
-//	     Check: Watch (outstanding, limit), places_test.go. Mutant: "a reload starts fresh counts".
+//	     Checks: Watch (outstanding, limit, generation), the directory world. Mutant: "a reload starts fresh counts".
 //	I10  Memory and keys are bounded by configuration, whatever clients send.
-//	     Check: places_test.go (slots), TestTenantTableIsBounded, TestNamesAreClipped. Mutants: TestPlacesMutants.
+//	     Checks: the directory world (slots), TestTenantTableIsBounded, TestNamesAreClipped. Mutants: "a record in use is
+//	     retired", "retiring leaves no trace".
 //	I11  No panic on the request path: a broken invariant becomes an error, a counter and the pool's failure policy.
-//	     Check: Watch (encoding), FuzzRecord, FuzzSteps. Mutant: "half a record is written".
+//	     Checks: Watch (encoding), FuzzRecord, FuzzSteps. Mutant: "half a record is written".
 package admission

@@ -60,8 +60,8 @@ func (m *Machine) want(tenant uint16, n uint32) {
 	m.wanted[tenant] += n
 }
 
-// matchTickets compares the worker's tickets with those in the queue. listed is how many the record counts for it. The time
-// grows with the queue and not with its square: a crowd of clients may come and go at once.
+// matchTickets compares the worker's tickets with those in the queue. listed is how many the record counts for it. The
+// time grows with the queue and not with its square: a crowd of clients may come and go at once.
 func (m *Machine) matchTickets(listed int) {
 	r, op := &m.rec, m.op
 	m.sortWaiting()

@@ -37,6 +37,6 @@ func extend(dst []byte, n int) []byte {
 	return dst[:len(dst)+n]
 }
 
-// incomparable makes a struct that begins with it one that can't be compared, so that no code is made for it that nobody
-// calls: some hundred bytes of module for each.
+// incomparable makes a struct that begins with it one that can't be compared, so that no code is made for it that
+// nobody calls: some hundred bytes of module for each.
 type incomparable [0]func()

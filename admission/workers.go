@@ -129,8 +129,8 @@ func (t *WorkerTable) expireLeases(now int64) {
 // Beat renews a worker's lease, and declares others dead whose lease is over; false if the worker itself has been
 // declared dead, or its seat is another's: it has to retake one.
 //
-// A worker whose own beat is late by half a lease declares nobody dead with it: whatever kept it, such as a process that
-// was stopped, may have kept the others. They have until its next beat to show that they live.
+// A worker whose own beat is late by half a lease declares nobody dead with it: whatever kept it, such as a process
+// that was stopped, may have kept the others. They have until its next beat to show that they live.
 func (t *WorkerTable) Beat(w Worker, now int64, lease Duration) bool {
 	if !t.Alive(w) {
 		return false

@@ -98,7 +98,7 @@ func TestACrowdMayLeaveAtOnce(t *testing.T) {
 			require.LessOrEqual(t, swaps, 10, "what one turn brings goes together")
 			require.Equal(t, mostWaiting-len(gone), c.gauge("model.queued"))
 			require.Equal(t, len(gone), c.counter("model.cancelled_waiting"))
-			for i := 0; i < 8; i++ {
+			for i := range 8 {
 				c.running[i].Respond(200, "ok")
 			}
 			c.host.Drain()

@@ -60,6 +60,6 @@ func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 // bytesOf returns the bytes of s, without a copy. Nothing may write to them.
 func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
 
-// incomparable makes a struct that begins with it one that can't be compared, so that no code is made for it that nobody
-// calls: some hundred bytes of module for each.
+// incomparable makes a struct that begins with it one that can't be compared, so that no code is made for it that
+// nobody calls: some hundred bytes of module for each.
 type incomparable [0]func()

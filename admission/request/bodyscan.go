@@ -82,6 +82,6 @@ func hasPrefixFold(s, prefix string) bool {
 	return len(s) >= len(prefix) && text.EqualFold(s[:len(prefix)], prefix)
 }
 
-// incomparable makes a struct that begins with it one that can't be compared, so that no code is made for it that nobody
-// calls: some hundred bytes of module for each.
+// incomparable makes a struct that begins with it one that can't be compared, so that no code is made for it that
+// nobody calls: some hundred bytes of module for each.
 type incomparable [0]func()

@@ -2,9 +2,9 @@ package records
 
 import "github.com/headgate/headgate/admission"
 
-// A crowd is a queue so long that a step costs more for the bytes of the queue than for what it does. Then what one turn of
-// the event loop brings goes together in one swap in the next turn: acquires as a batch of operations, and clients that
-// have left by a reconcile, which takes all of their tickets out in one pass.
+// A crowd is a queue so long that a step costs more for the bytes of the queue than for what it does. Then what one
+// turn of the event loop brings goes together in one swap in the next turn: acquires as a batch of operations, and
+// clients that have left by a reconcile, which takes all of their tickets out in one pass.
 
 // crowd is from how many tickets in a key's queue on this is so.
 const crowd = 64

@@ -196,6 +196,6 @@ func (k *Key) setPlace(place admission.Place) {
 	k.data = k.Pool.data(place.Slot)
 }
 
-// incomparable makes a struct that begins with it one that can't be compared, so that no code is made for it that nobody
-// calls: some hundred bytes of module for each.
+// incomparable makes a struct that begins with it one that can't be compared, so that no code is made for it that
+// nobody calls: some hundred bytes of module for each.
 type incomparable [0]func()

@@ -84,8 +84,8 @@ func (r *Records) verify(t *Ticket) {
 // callBack is a message that only makes the host call back.
 var callBack = []byte{0}
 
-// CallBack asks for a callback in the next turn of the event loop, and for a tick soon, should the message be lost. TakeUp
-// is that callback's.
+// CallBack asks for a callback in the next turn of the event loop, and for a tick soon, should the message be lost.
+// TakeUp is that callback's.
 func (r *Records) CallBack() {
 	if r.calledBack {
 		return

@@ -230,8 +230,8 @@ func (r *Records) stopWaiting(t *Ticket) {
 	}
 }
 
-// Cancel ends a ticket's wait, or withdraws an acquire that is not decided. If the ticket had been granted, its permit goes
-// on to the next one.
+// Cancel ends a ticket's wait, or withdraws an acquire that is not decided. If the ticket had been granted, its permit
+// goes on to the next one.
 func (r *Records) Cancel(t *Ticket) {
 	if r.withdraw(t) {
 		return

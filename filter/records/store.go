@@ -19,8 +19,8 @@ const (
 	full             // of a key's place: there is none to give
 )
 
-// commit stores in one swap what the key's journal says, and then more operations. The journal is empty then. If that is
-// not possible now, the journal stays, and the key is marked for a later turn.
+// commit stores in one swap what the key's journal says, and then more operations. The journal is empty then. If that
+// is not possible now, the journal stays, and the key is marked for a later turn.
 func (r *Records) commit(k *Key, more []admission.Op) (*admission.Effect, result) {
 	if r.Seated() { // a turn may be long: who works is not dead
 		if res := r.ensureSeat(k.Pool); res != stored {

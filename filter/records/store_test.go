@@ -17,7 +17,8 @@ func aContext() (*Records, *Key) {
 	return r, o.KeyFor("a")
 }
 
-// The truth is what requests have and wait for. Before the journal is stored, the permits of requests that ended are in it.
+// The truth is what requests have and wait for. Before the journal is stored, the permits of requests that ended are
+// in it.
 func TestTruth(t *testing.T) {
 	r, k := aContext()
 	k.add(1, 5)
@@ -53,8 +54,8 @@ func kinds(ops []*admission.Op) (k []admission.OpKind) {
 	return k
 }
 
-// The journal goes before the operation in hand. After a false death a reconcile goes before both, and one at the end has
-// nothing to add.
+// The journal goes before the operation in hand. After a false death a reconcile goes before both, and one at the end
+// has nothing to add.
 func TestJournalAndReconcileGoFirst(t *testing.T) {
 	r, k := aContext()
 	k.setPlace(admission.Place{Slot: 2, Gen: 6})
