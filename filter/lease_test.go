@@ -229,3 +229,22 @@ func TestReapHoldKeepsADeadWorkersPermitsOutOfUse(t *testing.T) {
 	g.requireDrained("model")
 	g.host.ForgetFailures()
 }
+
+// A process that stood still for longer than the lease wakes up worker by worker. None of them takes the others for dead, so
+// nothing runs beside what they run.
+func TestAProcessThatStoodStillReapsNobody(t *testing.T) {
+	g := start(t, 4, with(config(pool("model", 4, "queue", 8, "max_wait", "60s")), "lease", "1s"))
+	var streams []*wasmtest.Stream
+	for i := range 8 {
+		streams = append(streams, g.sendModel(i%4, "m"))
+	}
+	g.host.Run(500 * ms)
+	g.host.Advance(3 * second)
+	for range 5 {
+		streams = append(streams, g.sendModel(0, "m"))
+		require.Equal(t, 4, countRunning(streams))
+	}
+	g.host.Run(3 * second)
+	require.Equal(t, 4, countRunning(streams))
+	require.Zero(t, g.counter("model.reaped"))
+}

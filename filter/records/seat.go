@@ -62,12 +62,16 @@ func (r *Records) renew(o *Pool) result {
 		}
 		switch res = r.storeTable(o, cas); res {
 		case stored:
+			late := s.me.Epoch != 0 && r.now-s.beat > int64(r.cfg.Lease)/2
 			s.beat = r.now
 			displaced := me != s.me && (s.me.Epoch != 0 || full)
 			if me != s.me {
 				r.takeSeat(me)
 			}
 			r.sweep(displaced)
+			if late && s.nextDeath > 0 { // the others may have been kept by the same: see WorkerTable.Beat
+				s.nextDeath = max(s.nextDeath, r.now+r.beatInterval)
+			}
 			return stored
 		case failed:
 			return failed

@@ -234,10 +234,16 @@ func addGauge(gauge uint32, delta int) {
 
 // reconcile makes a key's record say what is true here, and tells the tickets that had been granted without a message.
 func (r *Records) reconcile(k *Key) result {
-	r.op[0] = admission.Reconcile(r.target(k), r.truth(k, false))
-	_, res := r.commit(k, r.op[:])
-	if res == contended {
+	res := r.ensureSeat(k.Pool) // without one the record would take this context for another worker
+	if res == stored {
+		r.op[0] = admission.Reconcile(r.target(k), r.truth(k, false))
+		_, res = r.commit(k, r.op[:])
+	}
+	switch res {
+	case contended:
 		r.mark(k, r.now)
+	case failed: // also where nothing is held or waited for any more: the record may say otherwise
+		r.mark(k, r.now+dirtyRetry)
 	}
 	return res
 }
