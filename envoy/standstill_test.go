@@ -9,10 +9,9 @@ import (
 )
 
 // An Envoy that stands still for longer than a lease (its machine is paused, or its share of the CPU is used up) wakes
-// up with workers that have not beaten for a lease. The first of them that runs may take the other one for dead and
-// give its permits to requests that wait. So many more than the limit run then, and no more: the other worker finds out
-// at its next step, what it runs is counted again, and nobody is admitted until enough have ended.
-func TestStandstillExceedsTheLimitByWhatOneWorkerHeldAtMost(t *testing.T) {
+// up with workers that have not beaten for a lease. None of them takes the others for dead, so no more than the limit
+// runs. Only a worker that goes on standing still is taken for dead, and then as many more can run as it held.
+func TestStandstillOfTheProcessReapsNobody(t *testing.T) {
 	t.Parallel()
 	const limit, perWorker, waiting, lease = 4, 2, 3, time.Second
 	config := &rig.Config{Pools: []rig.Pool{modelPool(limit, 10, longWait)}, More: rig.Object{"lease": lease.String()}}
@@ -42,9 +41,13 @@ func TestStandstillExceedsTheLimitByWhatOneWorkerHeldAtMost(t *testing.T) {
 		most = max(most, env.Up.Running())
 		return time.Since(resumed) > lease
 	})
-	t.Logf("%d ran at once, the limit is %d; reaped: %d", most, limit, env.Pool(t, "model")["reaped"])
-	if most > limit+perWorker {
-		t.Errorf("%d ran at once, want at most the limit and what one worker held: %d", most, limit+perWorker)
+	allowed, reaped := limit, env.Pool(t, "model")["reaped"]
+	if reaped > 0 { // a busy machine kept one worker for another lease
+		allowed += perWorker
+	}
+	t.Logf("%d ran at once, the limit is %d; reaped: %d", most, limit, reaped)
+	if most > allowed {
+		t.Errorf("%d ran at once, want at most %d", most, allowed)
 	}
 	env.CheckCounts(t, "model", rig.Counts{"inflight": int64(env.Up.Running()),
 		"queued": int64(len(all) - env.Up.Running())})
