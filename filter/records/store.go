@@ -22,7 +22,7 @@ const (
 // commit stores in one swap what the key's journal says, and then more operations. The journal is empty then. If that
 // is not possible now, the journal stays, and the key is marked for a later turn.
 func (r *Records) commit(k *Key, more []admission.Op) (*admission.Effect, result) {
-	if r.Seated() { // a turn may be long: who works is not dead
+	if r.Seated() { // a turn may be long, and a worker that works must not be taken for dead
 		if res := r.ensureSeat(k.Pool); res != stored {
 			return nil, r.postpone(k, res)
 		}
