@@ -1,7 +1,7 @@
 package admission
 
 // Records are little endian with fixed offsets. These four pairs replace encoding/binary, which would link reflect into
-// the wasm module.
+// the wasm module: docs/rationale.md says what that costs.
 
 func get16(b []byte) uint16 { _ = b[1]; return uint16(b[0]) | uint16(b[1])<<8 }
 

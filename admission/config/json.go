@@ -41,7 +41,7 @@ type node struct {
 
 // A jsonReader reads one RFC 8259 text, and is stricter than most readers: it accepts no duplicate names, no invalid
 // UTF-8 and no surrogate without its other half. It keeps the first failure and then moves to the end of the text, so
-// that every loop ends.
+// that every loop ends. docs/rationale.md says why it is not encoding/json.
 type jsonReader struct {
 	text string
 	pos  int
