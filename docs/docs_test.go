@@ -631,3 +631,18 @@ func TestIssueFormsAreForms(t *testing.T) {
 	}
 	require.NotEmpty(t, read(t, "../.github/pull_request_template.md"))
 }
+
+// The rationale says of every direct dependency in go.mod what it is for, and of nothing else.
+func TestDependenciesAreExplained(t *testing.T) {
+	direct := regexp.MustCompile(`(?m)^(?:\t|require )(\S+) v\S+$`).FindAllStringSubmatch(read(t, "../go.mod"), -1)
+	var required, explained []string
+	for _, m := range direct {
+		required = append(required, strings.TrimPrefix(m[1], "github.com/"))
+	}
+	for _, row := range table(t, read(t, "rationale.md"), "| library | what for |") {
+		for name := range strings.SplitSeq(row[0], ", ") {
+			explained = append(explained, code(name))
+		}
+	}
+	require.ElementsMatch(t, required, explained, "go.mod against docs/rationale.md")
+}
