@@ -236,8 +236,11 @@ func addGauge(gauge uint32, delta int) {
 func (r *Records) reconcile(k *Key) result {
 	r.op[0] = admission.Reconcile(r.target(k), r.truth(k, false))
 	_, res := r.commit(k, r.op[:])
-	if res == contended {
+	switch res {
+	case contended:
 		r.mark(k, r.now)
+	case failed: // also where nothing is held or waited for any more: the record may say otherwise
+		r.mark(k, r.now+dirtyRetry)
 	}
 	return res
 }
