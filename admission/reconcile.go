@@ -156,14 +156,15 @@ func (m *Machine) reapDead() {
 	r, op := &m.rec, m.op
 	for i := len(r.Columns) - 1; i >= 0; i-- {
 		if w := r.Columns[i].Worker; w != op.Me && !op.Live.Alive(w) {
-			m.reap(i)
+			m.reap(i, op.Shaping)
 		}
 	}
 }
 
-// reap removes the i-th column with its permits and tickets.
-func (m *Machine) reap(i int) {
+// reap removes the i-th column with its permits and tickets. The permits stay on hold as long as s says.
+func (m *Machine) reap(i int, s *Shaping) {
 	r := &m.rec
+	inflight := r.Columns[i].Inflight
 	c := &r.Columns[i]
 	m.effect.Reaped += int(c.Inflight + c.Tickets)
 	if r.breaker.probe.seat == c.Seat {
@@ -185,4 +186,9 @@ func (m *Machine) reap(i int) {
 		})
 	}
 	r.Columns = append(r.Columns[:i], r.Columns[i+1:]...)
+	if s != nil && s.ReapHold > 0 {
+		for range inflight {
+			r.hold(m.op.Now+int64(s.ReapHold), NoTenant)
+		}
+	}
 }

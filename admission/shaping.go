@@ -8,7 +8,8 @@ const MaxHold = 10 * Minute
 
 // Shaping is what an operator configures about the permits of a pool beyond its limit.
 type Shaping struct {
-	MinActive int // a permit is not put on hold if fewer permits than this would stay in use or free
+	ReapHold  Duration // how long the permits of a dead worker stay on hold: its requests may still run at the provider
+	MinActive int      // a permit is not put on hold if fewer permits than this would stay in use or free
 	Hold      Hold
 	Breaker   *Breaker  // nil: none
 	Headroom  *Headroom // nil: none

@@ -119,7 +119,7 @@ func (m *Machine) enter() Verdict {
 		if newer(r.Columns[i].Epoch, op.Me.Epoch) {
 			return VerdictFenced // a later worker has the seat
 		}
-		m.reap(i)
+		m.reap(i, nil) // an earlier incarnation of its own, which counts anew what runs
 		i = -1
 	}
 	if op.Expect && i < 0 && op.Kind != OpReconcile {

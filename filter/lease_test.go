@@ -213,3 +213,19 @@ func TestDamagedRecordIsReplaced(t *testing.T) {
 		})
 	}
 }
+
+// What a dead worker had admitted may still run upstream. With reap_hold its permits stay out of use for a while.
+func TestReapHoldKeepsADeadWorkersPermitsOutOfUse(t *testing.T) {
+	g := start(t, 2, with(with(config(pool("model", 1, "queue", 1, "max_wait", "60s")), "lease", "1s"), "reap_hold", "5s"))
+	g.requireRunning(g.sendModel(0, "m"), "the request of the worker that dies")
+	w := g.sendModel(1, "m")
+	g.host.Worker(0).Kill()
+	g.host.Run(1200 * ms)
+	require.Equal(t, 1, g.counter("model.reaped"))
+	require.Equal(t, 1, g.gauge("model.on_hold"))
+	g.requireWaiting(w, "a request during the hold")
+	require.InDelta(t, 5*second, g.after("the waiter runs", func() bool { return runs(w) }), float64(400*ms))
+	w.Respond(200, "ok")
+	g.requireDrained("model")
+	g.host.ForgetFailures()
+}

@@ -40,6 +40,7 @@ const (
 	rootDeadline
 	rootMaxKeys
 	rootLease
+	rootReapHold
 	rootOnError
 	rootPools
 	rootFields
@@ -56,8 +57,9 @@ var rootRules = [rootFields]rule{
 	rootMaxKeys:  {name: "max_keys", form: formInteger, least: 1, most: maxKeysMost, absent: 1024},
 	rootLease: {name: "lease", form: formDuration, least: int64(admission.Second), most: int64(admission.Hour),
 		absent: int64(5 * admission.Second)},
-	rootOnError: {name: "on_error", form: formChoice, words: []string{"open", "closed"}},
-	rootPools:   {name: "pools", form: formArray, required: true, least: 1, most: maxPools, each: &poolRule},
+	rootReapHold: {name: "reap_hold", form: formDuration, most: longestHold},
+	rootOnError:  {name: "on_error", form: formChoice, words: []string{"open", "closed"}},
+	rootPools:    {name: "pools", form: formArray, required: true, least: 1, most: maxPools, each: &poolRule},
 }
 
 var deadlineRules = []rule{
@@ -106,6 +108,9 @@ func parse(data []byte) (*Config, error) {
 	c.MaxKeys = int(f[rootMaxKeys].number)
 	c.Lease = admission.Duration(f[rootLease].number)
 	c.OnError = OnError(f[rootOnError].number)
+	for i := range c.Pools {
+		c.Pools[i].ReapHold = admission.Duration(f[rootReapHold].number)
+	}
 	return c, nil
 }
 

@@ -146,6 +146,17 @@ func TestConfigOtherValues(t *testing.T) {
 	}}, c.Pools)
 }
 
+// The hold of dead workers' permits is one for all pools, also for the one that routes with limits make.
+func TestReapHoldIsEveryPools(t *testing.T) {
+	c, err := parse([]byte(withJSON(`"reap_hold": "3s", "routes": ["/a:1"]`)))
+	require.NoError(t, err)
+	require.Len(t, c.Pools, 2)
+	for i := range c.Pools {
+		require.Equal(t, 3*admission.Second, c.Pools[i].ReapHold)
+	}
+	require.Zero(t, onePool(t, `"limit": 1`).ReapHold)
+}
+
 // onePool parses a configuration of one pool with those fields beside its name.
 func onePool(t *testing.T, fields string) Pool {
 	t.Helper()

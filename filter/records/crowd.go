@@ -7,7 +7,7 @@ import "github.com/headgate/headgate/admission"
 // clients that have left by a reconcile, which takes all of their tickets out in one pass.
 
 // crowd is from how many tickets in a key's queue on this is so.
-const crowd = 64
+const crowd = 1024
 
 // batchMost is how many acquires go into one swap.
 const batchMost = 256
