@@ -16,6 +16,8 @@ const patience = 8
 const (
 	// mostWaiting is up to how many waiters a step beside them stays cheap.
 	mostWaiting = 10_000
+	// aCrowd is as many waiters as make a crowd.
+	aCrowd = 1100
 	// longestQueue is the longest that a configuration can ask for.
 	longestQueue = 100_000
 )
@@ -185,10 +187,10 @@ func TestTheLongestQueue(t *testing.T) {
 
 // The tickets of clients that have left are taken out of the record sooner or later, also if the store fails meanwhile.
 func TestACrowdsTicketsAreWithdrawnThoughTheStoreFailed(t *testing.T) {
-	g := start(t, 2, config(pool("model", 1, "queue", 200, "max_wait", "10m")))
+	g := start(t, 2, config(pool("model", 1, "queue", aCrowd, "max_wait", "10m")))
 	holder := g.sendModel(1, "m")
 	var waiting []*wasmtest.Stream
-	for range 70 {
+	for range aCrowd {
 		waiting = append(waiting, g.sendModel(0, "m"))
 	}
 	g.host.Drain()
