@@ -146,17 +146,20 @@ func (k *Key) involved() bool { return k.permits > 0 || k.waiting.n > 0 }
 // used reports whether a request here, or the end of one, depends on the key's record.
 func (k *Key) used() bool { return k.involved() || len(k.journal) > 0 || k.dirty }
 
-// tenantIn returns the index of a tenant's entry in a list, which it adds if need be, and sets the weight.
+// tenantIn returns the index of a tenant's entry in a list, which it adds if need be, and sets the weight; 0: it is not
+// known, and stays what it is.
 //
 //go:noinline // as push
 func tenantIn(list *[]admission.TenantInflight, id uint64, weight uint32) int {
 	for i := range *list {
 		if t := &(*list)[i]; t.Tenant == id {
-			t.Weight = weight
+			if weight > 0 {
+				t.Weight = weight
+			}
 			return i
 		}
 	}
-	*list = append(*list, admission.TenantInflight{Tenant: id, Weight: weight})
+	*list = append(*list, admission.TenantInflight{Tenant: id, Weight: max(weight, 1)})
 	return len(*list) - 1
 }
 
