@@ -200,7 +200,9 @@ func (p *pool) wantsExpire(i int) bool {
 func (p *pool) over(r request) bool { return p.late && r.short && !r.missed }
 
 // involved says whether the worker should have a column.
-func (p *pool) involved(i int) bool { return p.hasRequest(i, phaseWaiting) || p.hasRequest(i, phaseRunning) }
+func (p *pool) involved(i int) bool {
+	return p.hasRequest(i, phaseWaiting) || p.hasRequest(i, phaseRunning)
+}
 
 func (p *pool) do(a action) error {
 	i := int(a.who)

@@ -141,8 +141,8 @@ type request struct {
 type phase uint8
 
 const (
-	phaseAhead phase = iota
-	phaseUndecided // a later turn asks
+	phaseAhead     phase = iota
+	phaseUndecided       // a later turn asks
 	phaseAsking
 	phaseWaiting
 	phaseRunning
