@@ -22,6 +22,8 @@ type poolMutation struct {
 func poolMutants() []poolMutation {
 	a, b := request{worker: 0, tenant: 1}, request{worker: 1, tenant: 2}
 	world := func(f faults, requests ...request) *pool { return newPool(1, 4, f, requests...) }
+	other := request{worker: 0, tenant: 3}
+	says := func(f faults, requests ...request) *pool { return newPool(3, 4, f, requests...).with(onHold) }
 	falseDeath := faults{falseDeaths: 1}
 	return []poolMutation{
 		{"ticks don't look for grants", mutantNoScan, world(faults{losses: 1}, a, b), "I3:"},
@@ -35,10 +37,16 @@ func poolMutants() []poolMutation {
 		{"a worker that was declared dead goes on as before", mutantQuietRevival, world(falseDeath, a, b), "I3:"},
 		{"records are swept once for each death", mutantSweepOnce, world(faults{falseDeaths: 1, crashes: 1}, a, b), "I8:"},
 		{"told before stored", mutantTellFirst, world(faults{crashes: 1}, a, b, a), "I1:"},
-		{"a message is believed", mutantTrustMessage, world(falseDeath, a, b, a), "I3:"},
+		{"a message is believed", mutantTrustMessage, world(falseDeath, a, b, a).with(calm), "I3:"},
 		{"an expired waiter goes on", mutantGrantExpired, world(faults{}, a, short(b)), "I1:"},
 		{"no worker ends waits", mutantNoExpire, world(faults{}, a, short(b)), "I7:"},
 		{"an old incarnation takes its seat back", mutantOldEpochReaps, world(falseDeath, a, a, b).with(reuseSeat), "I3:"},
+		{"a turn without a swap lets pass", mutantLetPass, world(faults{}, a, b), "I1:"},
+		{"a turn without a swap forgets a release", mutantForgetRelease, says(faults{}, a, b), "I7b:"},
+		{"the journal is carried out twice", mutantJournalTwice, says(faults{}, a, a), "I3:"},
+		{"the journal goes after the reconcile", mutantJournalLast, says(faults{}, a, other, b), "I7b:"},
+		{"a fenced batch carries its journal without the reconcile", mutantNoRejoin, says(falseDeath, a, b), "I7b:"},
+		{"an acquire overtakes one that is undecided", mutantOvertake, world(faults{}, a, b, b, b), "I5:"},
 	}
 }
 
@@ -250,8 +258,12 @@ func TestEveryInvariantHasAMutant(t *testing.T) {
 	for range overtakingMutants {
 		has["I6:"] = true
 	}
+	names := []string{"I7b:"}
 	for i := 1; i <= 11; i++ {
-		if name := sprintf("I%d:", i); !has[name] {
+		names = append(names, sprintf("I%d:", i))
+	}
+	for _, name := range names {
+		if !has[name] {
 			t.Errorf("no mutant breaks %s", name)
 		}
 	}

@@ -6,9 +6,12 @@ import (
 	"github.com/headgate/headgate/admission"
 )
 
+// busy says whether a worker is in the middle of a turn, or has still to tell of grants.
+func (w *poolWorker) busy() bool { return w.turn != nil || len(w.tell) > 0 }
+
 func (p *pool) quiet() bool {
 	for i := range p.workers {
-		if w := &p.workers[i]; len(w.stack)+len(w.tell) > 0 {
+		if p.workers[i].busy() {
 			return false
 		}
 	}
@@ -23,14 +26,16 @@ func (p *pool) actions(acts []action) []action {
 		if i > 0 && p.messages[i] == p.messages[i-1] {
 			continue
 		}
-		if w := p.owner(p.messages[i].Seat); w >= 0 && len(p.workers[w].stack)+len(p.workers[w].tell) == 0 {
+		if w := p.owner(p.messages[i].Seat); w >= 0 && !p.workers[w].busy() {
 			acts = append(acts, action{actDeliver, 0, uint8(i)})
 		}
 		if p.losses > 0 {
 			acts = append(acts, action{actLose, 0, uint8(i)})
 		}
 	}
-	shortWait := func(r request) bool { return r.short && !r.missed && r.now == phaseWaiting }
+	shortWait := func(r request) bool {
+		return r.short && !r.missed && (r.now == phaseWaiting || r.now == phaseUndecided)
+	}
 	if !p.late && slices.ContainsFunc(p.requests, shortWait) {
 		acts = append(acts, action{kind: actLate})
 	}
@@ -71,10 +76,10 @@ func (p *pool) workerActions(acts []action, i int) []action {
 		acts = append(acts, action{actDeclare, who, 0})
 	}
 	switch {
-	case len(w.stack) > 0:
+	case w.turn != nil:
 		acts = append(acts, action{actStep, who, 0})
-		if f := w.stack[len(w.stack)-1]; p.exhaustions > 0 && f.next == callSet && f.version != p.version {
-			acts = append(acts, action{actGiveUp, who, 0})
+		if t := w.turn; !p.calm && t.next == callSet && t.version != p.version {
+			acts = append(acts, action{actEndTurn, who, 0})
 		}
 		return acts
 	case len(w.tell) > 0:
@@ -83,17 +88,24 @@ func (p *pool) workerActions(acts []action, i int) []action {
 	return p.tickActions(p.requestActions(acts, i), i)
 }
 
-// requestActions are those of a worker's requests.
+// requestActions are those of a worker's requests, which come in order.
 func (p *pool) requestActions(acts []action, i int) []action {
 	who := uint8(i)
+	ahead := false
 	for r := range p.requests {
 		if p.requests[r].worker != i {
 			continue
 		}
 		switch what := uint8(r); p.requests[r].now {
 		case phaseAhead:
-			if r == 0 || p.requests[r-1].worker != i || p.requests[r-1].now > phaseAsking {
+			if !ahead {
 				acts = append(acts, action{actStart, who, what})
+			}
+			ahead = true
+		case phaseUndecided:
+			acts = append(acts, action{actCancel, who, what})
+			if p.over(p.requests[r]) {
+				acts = append(acts, action{actDrop, who, what})
 			}
 		case phaseWaiting:
 			acts = append(acts, action{actCancel, who, what})
@@ -118,6 +130,12 @@ func (p *pool) tickActions(acts []action, i int) []action {
 	}
 	if p.wantsExpire(i) {
 		acts = append(acts, action{actExpire, who, 0})
+	}
+	if p.hasRequest(i, phaseUndecided) {
+		acts = append(acts, action{actDecide, who, 0})
+	}
+	if p.workers[i].asserts {
+		acts = append(acts, action{actAssert, who, 0})
 	}
 	if p.raises > 0 {
 		acts = append(acts, action{actRaise, who, 0})
@@ -165,26 +183,25 @@ func (p *pool) wantsReconcile(i int) bool {
 	if p.mustBeat(i) {
 		return false // a tick begins with that
 	}
-	return w.dirty || p.waits(i) && p.mutated != mutantNoScan && p.mutated != mutantWakeOnly
+	looks := p.mutated != mutantNoScan && p.mutated != mutantWakeOnly
+	return w.dirty || looks && p.hasRequest(i, phaseWaiting)
 }
 
-func (p *pool) waits(i int) bool {
-	return slices.ContainsFunc(p.requests, func(r request) bool { return r.worker == i && r.now == phaseWaiting })
+func (p *pool) hasRequest(i int, now phase) bool {
+	return slices.ContainsFunc(p.requests, func(r request) bool { return r.worker == i && r.now == now })
 }
 
 func (p *pool) wantsExpire(i int) bool {
-	over := func(r request) bool { return r.worker == i && p.over(r) }
+	over := func(r request) bool { return r.worker == i && r.now == phaseWaiting && p.over(r) }
 	return p.mutated != mutantNoExpire && !p.mustBeat(i) && slices.ContainsFunc(p.requests, over)
 }
 
-// over says whether a request has waited for all its budget.
-func (p *pool) over(r request) bool { return p.late && r.short && !r.missed && r.now == phaseWaiting }
+// over says whether a request has used up its budget.
+func (p *pool) over(r request) bool { return p.late && r.short && !r.missed }
 
 // involved says whether the worker should have a column.
 func (p *pool) involved(i int) bool {
-	return slices.ContainsFunc(p.requests, func(r request) bool {
-		return r.worker == i && (r.now == phaseWaiting || r.now == phaseRunning)
-	})
+	return p.hasRequest(i, phaseWaiting) || p.hasRequest(i, phaseRunning)
 }
 
 func (p *pool) do(a action) error {
@@ -195,18 +212,19 @@ func (p *pool) do(a action) error {
 	}
 	switch a.kind {
 	case actStart:
-		p.requests[a.what].now, p.requests[a.what].missed = phaseAsking, p.late
-		p.call(i, admission.OpAcquire, int(a.what))
+		p.ask(i, int(a.what))
 	case actFinish:
-		return p.finish(i, int(a.what))
+		p.finish(i, int(a.what))
 	case actCancel:
+		p.cancel(i, int(a.what))
+	case actDecide:
+		p.decide(i)
+	case actDrop:
 		p.requests[a.what].now = phaseDone
-		p.call(i, admission.OpCancel, int(a.what))
 	case actStep:
 		return p.step(i)
-	case actGiveUp:
-		p.exhaustions--
-		p.giveUp(i)
+	case actEndTurn:
+		p.endTurn(i)
 	case actSend:
 		p.send(w.tell[0])
 		w.tell = w.tell[1:]
@@ -216,13 +234,12 @@ func (p *pool) do(a action) error {
 		p.losses--
 		p.messages = slices.Delete(p.messages, int(a.what), int(a.what)+1)
 	case actReconcile:
-		w.dirty = false
-		p.call(i, admission.OpReconcile, 0)
+		p.begin(i, deedReconcile)
 	case actExpire:
-		p.call(i, admission.OpExpire, 0)
+		p.begin(i, deedExpire)
 	case actMaintain:
 		w.swept = slices.Clone(p.dead)
-		p.call(i, admission.OpMaintain, 0)
+		p.begin(i, deedMaintain)
 	case actBeat:
 		p.beat(i)
 	case actDeclare:
@@ -235,26 +252,61 @@ func (p *pool) do(a action) error {
 	case actRaise:
 		p.raises--
 		p.limit = p.raise
-		p.call(i, admission.OpMaintain, 1)
+		p.begin(i, deedAssert)
+	case actAssert:
+		w.asserts = false
+		p.begin(i, deedAssert)
 	case actBirth:
 		p.birth(i)
 	}
 	return p.check()
 }
 
-func (p *pool) finish(i, r int) error {
+// ask is a request's coming. It doesn't overtake one that is undecided.
+func (p *pool) ask(i, r int) {
 	q := &p.requests[r]
-	if p.mutated == mutantEarlyRelease {
-		if q.now == phaseStreaming {
-			q.now = phaseDone
-			return p.check()
-		}
+	q.missed = p.late
+	if p.crowd || p.hasRequest(i, phaseUndecided) && p.mutated != mutantOvertake {
+		q.now = phaseUndecided
+		return
+	}
+	q.now = phaseAsking
+	p.begin(i, deedAcquire)
+}
+
+// decide asks again for all of a worker's undecided requests.
+func (p *pool) decide(i int) {
+	p.move(i, phaseUndecided, phaseAsking)
+	p.begin(i, deedAcquire)
+}
+
+func (p *pool) finish(i, r int) {
+	q, w := &p.requests[r], &p.workers[i]
+	switch {
+	case p.mutated == mutantEarlyRelease && q.now == phaseStreaming:
+		q.now = phaseDone
+		return
+	case p.mutated == mutantEarlyRelease:
 		q.now = phaseStreaming
-	} else {
+	default:
 		q.now = phaseDone
 	}
-	p.call(i, admission.OpRelease, r)
-	return p.check()
+	q.said = true
+	w.journal = append(w.journal, ending{request: r})
+	p.begin(i, deedNothing)
+}
+
+func (p *pool) cancel(i, r int) {
+	q, w := &p.requests[r], &p.workers[i]
+	waited := q.now == phaseWaiting
+	switch q.now = phaseDone; {
+	case !waited: // nothing of it is stored
+	case p.crowd:
+		w.dirty = true
+	default:
+		w.journal = append(w.journal, ending{request: r, cancel: true})
+		p.begin(i, deedNothing)
+	}
 }
 
 // beat is a worker's beat that is refused. The worker comes back as a new incarnation, in its own seat if no other has
@@ -283,7 +335,7 @@ func (p *pool) declare(i int) {
 
 func (p *pool) crash(i int) {
 	w := &p.workers[i]
-	w.crashed, w.dirty, w.stack, w.tell, w.swept = true, false, nil, nil, nil
+	*w = poolWorker{Worker: w.Worker, born: true, crashed: true}
 	for r := range p.requests {
 		if q := &p.requests[r]; q.worker == i && q.now != phaseDone {
 			q.now = phaseCut
@@ -305,6 +357,6 @@ func (p *pool) birth(i int) {
 	if p.reuse {
 		w.Seat = p.workers[0].Seat
 		p.dead = slices.DeleteFunc(p.dead, func(d admission.Worker) bool { return d == p.workers[0].Worker })
-		p.call(i, admission.OpMaintain, 0)
+		p.begin(i, deedMaintain)
 	}
 }

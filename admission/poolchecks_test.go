@@ -27,19 +27,20 @@ func (p *pool) check() error {
 // while a permit is free. Then it ends all streams, and nothing may be left.
 func (p *pool) checkAtRest() error {
 	s := p.clone().(*pool)
-	s.crashes, s.losses, s.falseDeaths, s.exhaustions, s.raises = 0, 0, 0, 0, 0
+	s.crashes, s.losses, s.falseDeaths, s.raises = 0, 0, 0, 0
 	if err := s.comeToRest(); err != nil {
 		return err
 	}
 	if err := s.checkTruth(); err != nil {
 		return err
 	}
+	if err := s.checkSaid(); err != nil {
+		return err
+	}
 	for range 2 * len(s.requests) {
 		for r := range s.requests {
 			if q := &s.requests[r]; q.now == phaseRunning || q.now == phaseStreaming {
-				if err := s.finish(q.worker, r); err != nil {
-					return err
-				}
+				s.finish(q.worker, r)
 				if err := s.comeToRest(); err != nil {
 					return err
 				}
@@ -72,7 +73,7 @@ func (p *pool) round() (moved bool, err error) {
 			p.declare(i)
 		}
 	}
-	for _, kind := range []uint8{actStep, actSend, actDeliver, actBeat, actMaintain} {
+	for _, kind := range []uint8{actStep, actSend, actDeliver, actBeat, actMaintain, actAssert} {
 		most := 100
 		if kind == actMaintain {
 			most = len(p.workers) + 2 // with a mutant it may never be done
@@ -85,7 +86,7 @@ func (p *pool) round() (moved bool, err error) {
 			}
 		}
 	}
-	for _, kind := range []uint8{actReconcile, actExpire} {
+	for _, kind := range []uint8{actReconcile, actDrop, actDecide, actExpire} {
 		for i := range p.workers {
 			if _, err := p.doFirst(func(a action) bool { return a.kind == kind && int(a.who) == i }); err != nil {
 				return false, err
@@ -130,6 +131,9 @@ func (p *pool) checkTruth() error {
 			continue
 		}
 		alive = true
+		if len(w.journal) > 0 {
+			return fmt.Errorf("I7b: the journal of worker %d is never stored", i)
+		}
 		run, wait := 0, 0
 		for _, q := range p.requests {
 			if q.worker == i {
@@ -166,23 +170,73 @@ func (p *pool) checkWaiters() error {
 	for i := range r.Queue.Len() {
 		if t := r.Queue.At(i); t.Deadline <= p.time() {
 			return fmt.Errorf("I7: %+v waits at %d", t, p.time())
-		} else if r.Inflight() < int(r.Limit) {
-			return fmt.Errorf("I4: %+v waits, and %d of %d permits are inflight", t, r.Inflight(), r.Limit)
+		} else if r.Inflight()+r.OnHold() < int(r.Limit) {
+			return fmt.Errorf("I4: %+v waits, and %d of %d permits are inflight, %d on hold", t, r.Inflight(), r.Limit, r.OnHold())
 		}
 	}
 	return nil
 }
 
-// checkDrained checks that all requests came to an end, and that nothing is left in the record (I3).
-func (p *pool) checkDrained() error {
-	alive := slices.ContainsFunc(p.workers, func(w poolWorker) bool { return w.born && !w.crashed })
-	for i, q := range p.requests {
-		if q.now != phaseAhead && q.now != phaseDone && q.now != phaseCut && (q.now != phaseWaiting || p.limit > 0) {
-			return fmt.Errorf("request %d is in phase %d for good", i, q.now)
-		}
+// checkSaid checks that what releases said has arrived (I7b): as many permits are on hold as requests ran to their end.
+// A worker that crashed may have kept it to itself.
+func (p *pool) checkSaid() error {
+	if !p.hold {
+		return nil
+	}
+	least, most := 0, 0
+	for _, q := range p.requests {
+		most += int(bit(q.said))
+		least += int(bit(q.said && !p.workers[q.worker].crashed))
 	}
 	var r admission.Record
-	if alive && p.limit > 0 && p.record != nil && (r.Decode(p.record) != nil || !r.Idle()) {
+	if p.record != nil {
+		if err := r.Decode(p.record); err != nil {
+			return err
+		}
+	}
+	least = min(least, int(r.Limit))
+	if n := r.OnHold(); n < least || n > most {
+		return fmt.Errorf("I7b: %d permits on hold, and %d to %d releases said so", n, least, most)
+	}
+	return nil
+}
+
+// checkOrder checks that a worker's requests wait in the order in which they came to it (I5).
+func (p *pool) checkOrder(i int) error {
+	var r admission.Record
+	if r.Decode(p.record) != nil {
+		return nil
+	}
+	last := uint32(0)
+	for k := range r.Queue.Len() {
+		if t := r.Queue.At(k); t.Seat == p.workers[i].Seat {
+			if t.Seq < last {
+				return fmt.Errorf("I5: request %d of worker %d waits behind request %d", t.Seq-1, i, last-1)
+			}
+			last = t.Seq
+		}
+	}
+	return nil
+}
+
+// checkDrained checks that all requests came to an end, and that nothing is left in the record (I3). A request may wait
+// for good where no permit is left: the limit is 0, or all are on hold.
+func (p *pool) checkDrained() error {
+	var r admission.Record
+	read := p.record != nil && r.Decode(p.record) == nil
+	starved := p.limit == 0 || p.hold && r.OnHold() >= int(r.Limit)
+	waiting := 0
+	for i, q := range p.requests {
+		waiting += int(bit(q.now == phaseWaiting))
+		if q.now != phaseAhead && q.now != phaseDone && q.now != phaseCut && (q.now != phaseWaiting || !starved) {
+			return fmt.Errorf("request %d is in phase %s for good", i, phaseNames[q.now])
+		}
+	}
+	alive := slices.ContainsFunc(p.workers, func(w poolWorker) bool { return w.born && !w.crashed })
+	if !alive || p.record == nil || p.limit == 0 {
+		return nil
+	}
+	if !read || r.Inflight() > 0 || r.Queue.Len() != waiting || !p.hold && !r.Idle() {
 		return fmt.Errorf("I3: drained, and left: %+v", r)
 	}
 	return nil

@@ -1,6 +1,7 @@
 package admission_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,9 +10,13 @@ import (
 	"github.com/headgate/headgate/admission/admissiontest"
 )
 
-// call begins an operation.
-func (p *pool) call(i int, kind admission.OpKind, request int) {
-	p.workers[i].stack = append(p.workers[i].stack, frame{kind: kind, request: request, late: p.late, limit: p.limit})
+// begin begins a turn.
+func (p *pool) begin(i int, does deed) {
+	w := &p.workers[i]
+	w.turn = &turn{does: does, late: p.late, limit: p.limit}
+	if does == deedReconcile {
+		w.dirty = false
+	}
 }
 
 func (p *pool) table() *admission.WorkerTable { return admissiontest.Alive(p.living()...) }
@@ -25,50 +30,86 @@ func (p *pool) living() (living []admission.Worker) {
 	return living
 }
 
-// op makes the operation of a frame, from what the worker knows now.
-func (p *pool) op(i int, f *frame) admission.Op {
-	r, seq := &p.requests[f.request], uint32(f.request+1)
-	target := admission.Target{Now: timeWhen(f.late), Me: p.workers[i].Worker, Expect: p.involved(i), Limit: f.limit}
-	expecting := target
-	expecting.Expect = true
-	switch f.kind {
-	case admission.OpAcquire:
-		budget := longBudget
-		if r.short {
-			budget = shortBudget
-		}
-		return admission.Acquire(target, admission.Request{Tenant: r.tenant, Weight: 1, Seq: seq, Queue: p.queue,
-			Fair: p.fair, Budget: budget})
-	case admission.OpRelease:
-		return admission.Release(expecting, r.tenant, seq, admission.Finish{})
-	case admission.OpCancel:
-		return admission.Cancel(expecting, r.tenant, seq)
-	case admission.OpReconcile:
-		return admission.Reconcile(target, p.truth(i))
-	case admission.OpMaintain:
-		target.Expect = false
-		return admission.Maintain(target, f.request == 1, admissiontest.Alive(f.living...))
+// ops makes the operations of a turn, from what the worker knows now.
+func (p *pool) ops(i int, t *turn) (ops []admission.Op) {
+	w := &p.workers[i]
+	target := admission.Target{Now: timeWhen(t.late), Me: w.Worker, Expect: p.involved(i), Limit: t.limit,
+		Shaping: &admission.Shaping{}}
+	if p.hold {
+		target.Shaping.Hold.Success = longBudget
 	}
-	return admission.Expire(target)
+	if t.does >= deedMaintain {
+		target.Expect = false
+		return append(ops, admission.Maintain(target, t.does == deedAssert, admissiontest.Alive(t.living...)))
+	}
+	if t.rejoins && p.mutated != mutantNoRejoin {
+		ops = append(ops, admission.Reconcile(target, p.truth(i, true)))
+	}
+	if p.mutated != mutantJournalLast {
+		ops = p.carry(ops, w, target, t)
+	}
+	switch t.does {
+	case deedAcquire:
+		for r := range p.requests {
+			if q := &p.requests[r]; q.worker == i && q.now == phaseAsking {
+				ops = append(ops, admission.Acquire(target, admission.Request{Tenant: q.tenant, Weight: 1, Seq: uint32(r + 1),
+					Queue: p.queue, Fair: p.fair, Budget: admission.Duration(p.deadline(r) - target.Now)}))
+			}
+		}
+	case deedExpire:
+		ops = append(ops, admission.Expire(target))
+	case deedReconcile:
+		if !t.rejoins || p.mutated == mutantNoRejoin {
+			ops = append(ops, admission.Reconcile(target, p.truth(i, false)))
+		}
+	}
+	if p.mutated == mutantJournalLast {
+		ops = p.carry(ops, w, target, t)
+	}
+	return ops
 }
 
-// truth is what a worker knows of its requests.
-func (p *pool) truth(i int) (truth admission.Truth) {
-	for k, q := range p.requests {
-		if q.worker != i || q.now != phaseRunning && q.now != phaseWaiting {
-			continue
+// carry appends what the worker's journal says. The worker's column has to be there for it.
+func (p *pool) carry(ops []admission.Op, w *poolWorker, target admission.Target, t *turn) []admission.Op {
+	target.Expect = !t.rejoins || p.mutated != mutantNoRejoin
+	for _, e := range w.journal {
+		tenant, seq := p.requests[e.request].tenant, uint32(e.request+1)
+		op := admission.Release(target, tenant, seq, admission.Finish{Outcome: admission.OutcomeSuccess})
+		if e.cancel {
+			op = admission.Cancel(target, tenant, seq)
 		}
-		at := slices.IndexFunc(truth.Inflight, func(s admission.TenantInflight) bool { return s.Tenant == q.tenant })
+		if ops = append(ops, op); p.mutated == mutantJournalTwice {
+			op.Expect = false
+			ops = append(ops, op)
+		}
+	}
+	return ops
+}
+
+// truth is what a worker knows of its requests: as it is once its journal is stored, or as it was before.
+func (p *pool) truth(i int, before bool) (truth admission.Truth) {
+	entry := func(tenant uint64) int {
+		at := slices.IndexFunc(truth.Inflight, func(s admission.TenantInflight) bool { return s.Tenant == tenant })
 		if at < 0 {
 			at = len(truth.Inflight)
-			truth.Inflight = append(truth.Inflight, admission.TenantInflight{Tenant: q.tenant, Weight: 1})
+			truth.Inflight = append(truth.Inflight, admission.TenantInflight{Tenant: tenant, Weight: 1})
 		}
-		if q.now == phaseRunning {
-			truth.Inflight[at].Inflight++
-			continue
+		return at
+	}
+	for r, q := range p.requests {
+		switch {
+		case q.worker != i:
+		case q.now == phaseRunning:
+			truth.Inflight[entry(q.tenant)].Inflight++
+		case q.now == phaseWaiting:
+			t := admission.Ticket{Tenant: uint16(entry(q.tenant)), Seq: uint32(r + 1), Deadline: p.deadline(r)}
+			truth.Waiting = append(truth.Waiting, t)
 		}
-		t := admission.Ticket{Tenant: uint16(at), Seq: uint32(k + 1), Deadline: p.deadline(k)}
-		truth.Waiting = append(truth.Waiting, t)
+	}
+	if before {
+		for _, e := range p.workers[i].journal {
+			truth.Inflight[entry(p.requests[e.request].tenant)].Inflight++
+		}
 	}
 	return truth
 }
@@ -81,51 +122,47 @@ func (p *pool) deadline(r int) int64 {
 	return timeWhen(q.missed) + int64(longBudget)
 }
 
-// step makes the next host call of the operation under way.
+// step makes the next host call of the turn under way.
 func (p *pool) step(i int) error {
 	w := &p.workers[i]
-	f := &w.stack[len(w.stack)-1]
-	switch f.next {
+	t := w.turn
+	switch t.next {
 	case callTable:
-		f.next, f.living = callSet, p.living()
+		t.next, t.living = callSet, p.living()
 		return p.check()
 	case callGet:
-		f.next, f.record, f.version = callSet, p.record, p.version
-		if f.kind == admission.OpMaintain {
-			f.next = callTable
+		t.next, t.record, t.version = callSet, p.record, p.version
+		if t.does >= deedMaintain {
+			t.next = callTable
 		}
 		if p.mutated == mutantTellFirst {
-			op := p.op(i, f)
-			_, e := p.m.Step(f.record, &op)
+			_, e := p.mutatedSteps(t.record, p.ops(i, t))
 			w.tell = append(w.tell, e.Grants...)
 		}
 		return p.check()
 	}
-	op := p.op(i, f)
-	next, e, err := p.mutatedStep(f.record, &op)
+	next, e, err := p.steps(t.record, p.ops(i, t))
 	if err != nil {
 		return err
 	}
-	f.next, f.living = callGet, nil
+	t.next, t.living = callGet, nil
 	switch {
 	case e.Verdict == admission.VerdictFenced:
-		p.fenced(i, f)
+		p.fenced(i)
 		return p.check()
-	case f.version != p.version && e.Changed && p.mutated != mutantBlindSet:
+	case t.version != p.version && e.Changed && p.mutated != mutantBlindSet:
 		return p.check() // the swap is lost: it is tried again
 	case e.Changed:
 		p.record = slices.Clone(next)
 		p.version++
 		if e.Reaped > 0 {
-			p.countReaped(f.record)
+			p.countReaped(t.record)
 		}
 	}
-	kind, request := f.kind, f.request
-	w.stack = w.stack[:len(w.stack)-1]
 	if p.mutated != mutantTellFirst {
 		w.tell = append(w.tell, e.Grants...)
 	}
-	if err := p.finishOp(i, kind, request, e); err != nil {
+	if err := p.stored(i, e); err != nil {
 		return err
 	}
 	return p.check()
@@ -145,25 +182,74 @@ func (p *pool) countReaped(before []byte) {
 	}
 }
 
-// mutatedStep is Machine.Step, watched, with the mutants that change it.
-func (p *pool) mutatedStep(record []byte, op *admission.Op) ([]byte, *admission.Effect, error) {
+// steps is Machine.Steps, watched or mutated.
+func (p *pool) steps(record []byte, ops []admission.Op) ([]byte, *admission.Effect, error) {
+	if p.mutated != mutantNone {
+		next, e := p.mutatedSteps(record, ops)
+		return next, e, nil
+	}
+	pointers := make([]*admission.Op, len(ops))
+	for i := range ops {
+		pointers[i] = &ops[i]
+	}
+	next, e := p.m.Steps(record, pointers)
+	*p.w = admissiontest.Watch{}
+	if len(ops) == 1 {
+		return next, e, p.w.Step(record, &ops[0], next, e)
+	}
+	state := record
+	for i := range ops {
+		n, one := p.judge.Step(state, &ops[i])
+		if err := p.w.Step(state, &ops[i], n, one); err != nil {
+			return nil, nil, err
+		}
+		if one.Verdict >= admission.VerdictStale {
+			state = record
+			break
+		}
+		if one.Changed {
+			state = slices.Clone(n)
+		}
+	}
+	if e.Changed && !bytes.Equal(state, next) || !e.Changed && !bytes.Equal(state, record) {
+		return nil, nil, errors.New("operations in one step are not what they are one by one")
+	}
+	return next, e, nil
+}
+
+// mutatedSteps is Machine.Steps with the mutants that change a step.
+func (p *pool) mutatedSteps(record []byte, ops []admission.Op) ([]byte, *admission.Effect) {
+	next, sum := record, &admission.Effect{}
+	for i := range ops {
+		n, e := p.mutatedStep(next, &ops[i])
+		if sum.Verdict = e.Verdict; e.Verdict >= admission.VerdictStale {
+			return nil, &admission.Effect{Verdict: e.Verdict}
+		}
+		sum.Verdicts = append(sum.Verdicts, e.Verdict)
+		sum.Grants = append(sum.Grants, e.Grants...)
+		sum.Expired = append(sum.Expired, e.Expired...)
+		sum.Unseen = append(sum.Unseen, e.Unseen...)
+		sum.Reaped += e.Reaped
+		if e.Changed {
+			next = slices.Clone(n)
+		}
+	}
+	sum.Changed = !bytes.Equal(next, record)
+	return next, sum
+}
+
+func (p *pool) mutatedStep(record []byte, op *admission.Op) ([]byte, *admission.Effect) {
 	switch {
 	case p.mutated == mutantWakeOnly && (op.Kind == admission.OpRelease || op.Kind == admission.OpCancel):
-		next, e := p.wakeOnly(record, op)
-		return next, e, nil
+		return p.wakeOnly(record, op)
 	case p.mutated == mutantOldEpochReaps:
 		record = forgetEpochs(record, op)
 	}
 	next, e := p.m.Step(record, op)
 	if p.mutated == mutantCancelForgotten && op.Kind == admission.OpCancel && e.Verdict == admission.VerdictGranted {
 		e.Changed, e.Grants = false, e.Grants[:0]
-		return nil, e, nil
 	}
-	*p.w = admissiontest.Watch{}
-	if p.mutated != mutantNone {
-		return next, e, nil
-	}
-	return next, e, p.w.Step(record, op, next, e)
+	return next, e
 }
 
 // wakeOnly is a step that frees a permit and grants it to no ticket: it only tells the oldest one to ask again.
@@ -202,69 +288,93 @@ func forgetEpochs(record []byte, op *admission.Op) []byte {
 	return r.Append(nil)
 }
 
-// fenced is an operation whose worker's column is missing: the worker was declared dead. What it has is counted anew.
-func (p *pool) fenced(i int, f *frame) {
+// fenced is what a worker does whose column is missing: it was declared dead. What it has is counted anew, as it was
+// before its journal, and then the journal goes on.
+func (p *pool) fenced(i int) {
 	w := &p.workers[i]
 	if p.mustBeat(i) && p.mutated != mutantOldEpochReaps {
 		p.beat(i) // the filter renews its seat before it goes on
 	}
-	if p.mutated == mutantNoReassert {
-		if f.kind == admission.OpAcquire {
-			p.requests[f.request].now = phaseDone
-		}
-		w.stack = w.stack[:len(w.stack)-1]
-		return
-	}
-	switch f.kind {
-	case admission.OpAcquire:
-		w.stack = append(w.stack, frame{kind: admission.OpReconcile, late: f.late, limit: f.limit})
+	switch {
+	case w.turn.does >= deedMaintain:
+		w.turn = nil
+	case p.mutated == mutantNoReassert:
+		p.move(i, phaseAsking, phaseDone)
+		w.journal, w.turn = nil, nil
 	default:
-		*f = frame{kind: admission.OpReconcile, late: f.late, limit: f.limit}
+		w.turn.rejoins = true
 	}
 }
 
-// giveUp is what happens when too many swaps have failed.
-func (p *pool) giveUp(i int) {
+// endTurn is what happens when the turn's swaps are lost to other workers, once too often: a later turn goes on.
+func (p *pool) endTurn(i int) {
 	w := &p.workers[i]
-	for _, f := range w.stack {
-		switch f.kind {
-		case admission.OpAcquire:
-			p.requests[f.request].now = phaseDone // on_error decides; it holds nothing
-		case admission.OpMaintain:
-			w.swept = nil
-		default:
-			w.dirty = true
-		}
+	switch does := w.turn.does; {
+	case does == deedMaintain:
+		w.swept = nil
+	case does == deedAssert:
+		w.asserts = true
+	case does == deedReconcile || len(w.journal) > 0:
+		w.dirty = true
 	}
-	w.stack = w.stack[:0]
+	if w.turn.does < deedMaintain && p.mutated == mutantForgetRelease {
+		w.journal = nil
+	}
+	if w.turn = nil; p.mutated == mutantLetPass {
+		p.move(i, phaseAsking, phaseRunning)
+	}
+	p.move(i, phaseAsking, phaseUndecided)
 }
 
-// finishOp changes what the worker knows after an operation is stored.
-func (p *pool) finishOp(i int, kind admission.OpKind, request int, e *admission.Effect) error {
-	switch kind {
-	case admission.OpAcquire:
-		switch e.Verdict {
-		case admission.VerdictGranted:
-			p.requests[request].now = phaseRunning
-		case admission.VerdictWaiting:
-			p.requests[request].now = phaseWaiting
-		default:
-			p.requests[request].now = phaseDone
+// move takes all of a worker's requests from one phase to another.
+func (p *pool) move(i int, from, to phase) {
+	for r := range p.requests {
+		if q := &p.requests[r]; q.worker == i && q.now == from {
+			q.now = to
 		}
-	case admission.OpReconcile:
-		for _, seq := range e.Unseen {
-			if err := p.granted(i, seq); err != nil {
-				return err
-			}
+	}
+}
+
+// stored changes what the worker knows after a turn is stored.
+func (p *pool) stored(i int, e *admission.Effect) error {
+	w := &p.workers[i]
+	does := w.turn.does
+	if w.turn = nil; does >= deedMaintain {
+		return nil
+	}
+	w.journal = nil
+	for _, seq := range e.Unseen {
+		if err := p.granted(i, seq); err != nil {
+			return err
 		}
-	case admission.OpExpire:
+	}
+	switch does {
+	case deedAcquire:
+		p.decided(i, e.Verdicts)
+		return p.checkOrder(i)
+	case deedExpire:
 		return p.expired(i, e)
-	case admission.OpMaintain:
-		if e.Reaped > 0 && p.mutated == mutantNoReaper {
-			return errors.New("no reaper")
-		}
 	}
 	return nil
+}
+
+// decided acts on the verdicts of the requests that were asking; the last ones are theirs.
+func (p *pool) decided(i int, verdicts []admission.Verdict) {
+	for r := len(p.requests) - 1; r >= 0; r-- {
+		q := &p.requests[r]
+		if q.worker != i || q.now != phaseAsking {
+			continue
+		}
+		switch last := len(verdicts) - 1; verdicts[last] {
+		case admission.VerdictGranted:
+			q.now = phaseRunning
+		case admission.VerdictWaiting:
+			q.now = phaseWaiting
+		default:
+			q.now = phaseDone
+		}
+		verdicts = verdicts[:len(verdicts)-1]
+	}
 }
 
 func (p *pool) expired(i int, e *admission.Effect) error {
@@ -275,7 +385,7 @@ func (p *pool) expired(i int, e *admission.Effect) error {
 		}
 	}
 	for r := range p.requests {
-		if q := &p.requests[r]; q.worker == i && p.over(*q) {
+		if q := &p.requests[r]; q.worker == i && q.now == phaseWaiting && p.over(*q) {
 			if err := p.granted(i, uint32(r+1)); err != nil {
 				return err
 			}
@@ -325,9 +435,9 @@ func (p *pool) deliver(m int) error {
 		if p.mustBeat(i) {
 			p.beat(i)
 		}
-		p.call(i, admission.OpReconcile, 0)
+		p.begin(i, deedReconcile)
 	case p.mutated == mutantWakeOnly:
-		p.call(i, admission.OpMaintain, 0)
+		p.begin(i, deedMaintain)
 	}
 	return p.check()
 }

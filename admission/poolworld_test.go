@@ -12,6 +12,7 @@ import (
 // that has the host's rules:
 //
 //   - A get reads the record with its version. A set stores if the version is still the same.
+//   - A swap that is lost is tried again, or the turn ends without it, as often as other workers' swaps come first.
 //   - Messages arrive at any time, in any order.
 //   - Between any two host calls a worker can crash, and the others go on.
 type pool struct {
@@ -35,15 +36,19 @@ type poolConfig struct {
 	first   int // the limit at the start
 	queue   int
 	fair    bool
-	raise   int // the limit that a worker's configuration may change to, once; 0: never
+	hold    bool // a release has something to say: its permit stays on hold
+	crowd   bool // acquires are decided in a later turn, and cancels only mark the record
+	calm    bool // a turn goes on until it has its swap
+	raise   int  // the limit that a worker's configuration may change to, once; 0: never
 	reuse   bool
 	mutated poolMutant
 	m       *admission.Machine
+	judge   *admission.Machine // carries out again, one by one, what m did in one step
 	w       *admissiontest.Watch
 }
 
-// faults are how often each thing may still go wrong.
-type faults struct{ crashes, losses, falseDeaths, exhaustions, raises int }
+// faults are how often each thing may still go wrong. Lost swaps are no faults.
+type faults struct{ crashes, losses, falseDeaths, raises int }
 
 // A poolMutant is a fault in what the workers do.
 type poolMutant uint8
@@ -64,6 +69,12 @@ const (
 	mutantTrustMessage               // a message is believed without a look at the record
 	mutantNoExpire                   // no worker ends waits that are over
 	mutantOldEpochReaps              // a worker takes its seat back from a later one
+	mutantLetPass                    // an acquire whose turn ends without a swap lets its request pass
+	mutantForgetRelease              // a release whose turn ends without a swap is left to the reconcile
+	mutantJournalTwice               // the journal is carried out twice
+	mutantJournalLast                // the journal goes after the reconcile
+	mutantNoRejoin                   // a fenced journal goes without the reconcile
+	mutantOvertake                   // an acquire doesn't wait for those that are undecided
 )
 
 // A poolWorker is what the filter knows in one VM.
@@ -71,24 +82,44 @@ type poolWorker struct {
 	admission.Worker
 	born, crashed bool
 	dirty         bool
+	journal       []ending // what the record doesn't know yet of requests that ended, oldest first
+	asserts       bool     // the limit is still to be asserted
 	swept         []admission.Worker
-	stack         []frame // the operation under way; a reconcile in the middle of another lies on top of it
+	turn          *turn // what is under way
 	tell          []admission.Grant
 }
 
-// A frame is an operation between its get and its set.
-type frame struct {
-	kind    admission.OpKind
+// An ending is what the end of a request says: that its permit is given back, or that its ticket is withdrawn.
+type ending struct {
 	request int
+	cancel  bool
+}
+
+// A turn is what a worker wants stored in one swap, and how far it has come.
+type turn struct {
+	does    deed
 	next    call
 	record  []byte // what get returned
 	version uint32
-	late    bool               // the time when the callback began
+	rejoins bool               // the worker was declared dead: a reconcile goes before the journal
+	late    bool               // the time when the turn began
 	limit   int                // the worker's configuration then
 	living  []admission.Worker // the worker table, read after the record
 }
 
-// A call is the next host call of an operation.
+// A deed is what goes into the swap besides the journal.
+type deed uint8
+
+const (
+	deedNothing   deed = iota
+	deedAcquire        // for the requests that are asking
+	deedExpire         // withdraw tickets that are over
+	deedReconcile      // make the column say the truth
+	deedMaintain       // reap dead workers; without the journal
+	deedAssert         // likewise, and assert the limit
+)
+
+// A call is the next host call of a turn.
 type call uint8
 
 const (
@@ -103,13 +134,15 @@ type request struct {
 	tenant uint64
 	short  bool // its budget ends when it gets late
 	missed bool // it came when it was late already: this budget doesn't end
+	said   bool // it ran to its end
 	now    phase
 }
 
 type phase uint8
 
 const (
-	phaseAhead phase = iota
+	phaseAhead     phase = iota
+	phaseUndecided       // a later turn asks
 	phaseAsking
 	phaseWaiting
 	phaseRunning
@@ -122,8 +155,8 @@ const (
 	actStart     uint8 = iota // who: worker, what: request
 	actFinish                 // what: request
 	actCancel                 // what: request
-	actStep                   // who: the next host call of the operation under way
-	actGiveUp                 // who: too many swaps have failed
+	actStep                   // who: the next host call of the turn
+	actEndTurn                // who: the swap was lost once too often
 	actSend                   // who: the next message
 	actDeliver                // what: message
 	actLose                   // what: message
@@ -136,10 +169,13 @@ const (
 	actLate                   // the short budgets end
 	actRaise                  // who: has a new configuration, and asserts it
 	actBirth                  // who: takes a seat
+	actDecide                 // who: asks again for its undecided requests
+	actDrop                   // what: request, undecided for too long
+	actAssert                 // who: asserts its limit, which an earlier turn could not
 )
 
-var actNames = [...]string{"start", "finish", "cancel", "step", "give up", "send", "deliver", "lose", "reconcile",
-	"expire", "maintain", "beat", "declare dead", "crash", "late", "raise", "birth"}
+var actNames = [...]string{"start", "finish", "cancel", "step", "end the turn", "send", "deliver", "lose", "reconcile",
+	"expire", "maintain", "beat", "declare dead", "crash", "late", "raise", "birth", "decide", "drop", "assert"}
 
 func (p *pool) label(a action) string {
 	return fmt.Sprintf("%s worker %d item %d", actNames[a.kind], a.who, a.what)
@@ -164,16 +200,18 @@ func (p *pool) String() string {
 	}
 	s += fmt.Sprintf("; messages %v dead %v", p.messages, p.dead)
 	for _, w := range p.workers {
-		s += fmt.Sprintf(" worker{%d/%d crashed %v dirty %v ops", w.Seat, w.Epoch>>32, w.crashed, w.dirty)
-		for _, f := range w.stack {
-			s += fmt.Sprintf(" %s(%d):%d", kindNames[f.kind], f.request, f.next)
+		s += fmt.Sprintf(" worker{%d/%d crashed %v dirty %v journal %v", w.Seat, w.Epoch>>32, w.crashed, w.dirty, w.journal)
+		if t := w.turn; t != nil {
+			s += fmt.Sprintf(" %s:%d rejoins %v", deedNames[t.does], t.next, t.rejoins)
 		}
 		s += fmt.Sprintf(" tell %v}", w.tell)
 	}
 	return s
 }
 
-var phaseNames = [...]string{"ahead", "asking", "waiting", "running", "streaming", "done", "cut"}
+var deedNames = [...]string{"journal", "acquire", "expire", "reconcile", "maintain", "assert"}
+
+var phaseNames = [...]string{"ahead", "undecided", "asking", "waiting", "running", "streaming", "done", "cut"}
 
 // There are two budgets. The clock has two readings: before the short budget ends, and after it.
 const (
@@ -197,7 +235,11 @@ func (p *pool) clone() system {
 	c.workers = slices.Clone(p.workers)
 	for i := range c.workers {
 		w := &c.workers[i]
-		w.stack, w.tell, w.swept = slices.Clone(w.stack), slices.Clone(w.tell), slices.Clone(w.swept)
+		w.journal, w.tell, w.swept = slices.Clone(w.journal), slices.Clone(w.tell), slices.Clone(w.swept)
+		if w.turn != nil {
+			t := *w.turn
+			w.turn = &t
+		}
 	}
 	c.requests, c.messages, c.dead = slices.Clone(p.requests), slices.Clone(p.messages), slices.Clone(p.dead)
 	return &c
@@ -206,37 +248,44 @@ func (p *pool) clone() system {
 func (p *pool) key(b []byte) []byte {
 	b = putBytes(b, p.record)
 	b = put(b, bit(p.late), uint64(p.limit), uint64(p.crashes), uint64(p.losses), uint64(p.falseDeaths),
-		uint64(p.exhaustions), uint64(p.raises), p.claims, uint64(p.reaped))
+		uint64(p.raises), p.claims, uint64(p.reaped))
 	for _, d := range p.dead {
 		b = put(b, uint64(d.Seat), d.Epoch)
 	}
 	for i := range p.workers {
-		w := &p.workers[i]
-		b = put(b, uint64(w.Seat), w.Epoch, bit(w.born), bit(w.crashed), bit(w.dirty), uint64(len(w.swept)),
-			uint64(len(w.stack)))
-		for _, f := range w.stack {
-			b = put(b, uint64(f.kind), uint64(f.request), uint64(f.next), bit(f.late), uint64(f.limit))
-			for _, l := range f.living {
-				b = put(b, uint64(l.Seat), l.Epoch)
-			}
-			if f.next != callGet { // what was read matters while it is still what is stored, or if a set doesn't compare
-				current := f.version == p.version
-				b = put(b, bit(current))
-				if !current && p.mutated == mutantBlindSet {
-					b = putBytes(b, f.record)
-				}
-			}
-		}
-		for _, g := range w.tell {
-			b = put(b, 1, uint64(g.Seat), g.Epoch, uint64(g.Seq))
-		}
-		b = put(b, 0)
+		b = p.putWorker(b, &p.workers[i])
 	}
 	for _, r := range p.requests {
-		b = put(b, uint64(r.now), bit(r.missed))
+		b = put(b, uint64(r.now), bit(r.missed)|2*bit(p.hold && r.said))
 	}
 	for _, m := range p.messages {
 		b = put(b, uint64(m.Seat), m.Epoch, uint64(m.Seq))
 	}
 	return b
+}
+
+func (p *pool) putWorker(b []byte, w *poolWorker) []byte {
+	b = put(b, uint64(w.Seat), w.Epoch, bit(w.born)|2*bit(w.crashed)|4*bit(w.dirty)|8*bit(w.asserts),
+		uint64(len(w.swept)))
+	for _, e := range w.journal {
+		b = put(b, uint64(2*e.request)+bit(e.cancel)+1)
+	}
+	if b = put(b, 0, bit(w.turn != nil)); w.turn != nil {
+		t := w.turn
+		b = put(b, uint64(t.does), uint64(t.next), bit(t.late)|2*bit(t.rejoins), uint64(t.limit))
+		for _, l := range t.living {
+			b = put(b, uint64(l.Seat), l.Epoch)
+		}
+		if t.next != callGet { // what was read matters while it is still what is stored, or if a set doesn't compare
+			current := t.version == p.version
+			b = put(b, bit(current))
+			if !current && p.mutated == mutantBlindSet {
+				b = putBytes(b, t.record)
+			}
+		}
+	}
+	for _, g := range w.tell {
+		b = put(b, 1, uint64(g.Seat), g.Epoch, uint64(g.Seq))
+	}
+	return put(b, 0)
 }

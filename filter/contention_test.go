@@ -252,3 +252,12 @@ func TestAClientMayLeaveBeforeItsAcquireIsDecided(t *testing.T) {
 	require.Equal(t, g.counter("all.evaluated"), g.counter("all.admitted")+g.counter("all.cancelled_waiting")+g.gauge("all.queued"))
 	g.requireQuiet()
 }
+
+// failing makes each of a worker's sets of a shared data key that contains part end with a status, as long as still says so.
+func (g *gateway) failing(worker int, part string, status wasmtest.Status, still func() bool) {
+	g.host.OnHostCall(func(c *wasmtest.HostCall) {
+		if c.Name() == "proxy_set_shared_data" && c.Worker().Index() == worker && strings.Contains(c.Text(0), part) && still() {
+			c.Fail(status)
+		}
+	})
+}

@@ -16,6 +16,8 @@ const patience = 8
 const (
 	// mostWaiting is up to how many waiters a step beside them stays cheap.
 	mostWaiting = 10_000
+	// aCrowd is as many waiters as make a crowd.
+	aCrowd = 1100
 	// longestQueue is the longest that a configuration can ask for.
 	longestQueue = 100_000
 )
@@ -181,4 +183,27 @@ func TestTheLongestQueue(t *testing.T) {
 	grown := (g.host.Worker(1).VMs()[0].MemorySize() - empty) >> 20
 	t.Logf("grown by %d MiB", grown)
 	require.LessOrEqual(t, grown, 160)
+}
+
+// The tickets of clients that have left are taken out of the record sooner or later, also if the store fails meanwhile.
+func TestACrowdsTicketsAreWithdrawnThoughTheStoreFailed(t *testing.T) {
+	g := start(t, 2, config(pool("model", 1, "queue", aCrowd, "max_wait", "10m")))
+	holder := g.sendModel(1, "m")
+	var waiting []*wasmtest.Stream
+	for range aCrowd {
+		waiting = append(waiting, g.sendModel(0, "m"))
+	}
+	g.host.Drain()
+	failed := 0
+	g.failing(0, "/model/", wasmtest.StatusInternalFailure, func() bool { failed++; return failed <= 3 })
+	for _, s := range waiting {
+		s.ClientGone()
+	}
+	g.host.Run(100 * ms)
+	require.Greater(t, failed, 3)
+	require.Zero(t, g.gauge("model.queued"))
+	holder.Respond(200, "ok")
+	g.host.Drain()
+	require.Zero(t, g.gauge("model.inflight"))
+	g.requireCapacity("m", 1)
 }

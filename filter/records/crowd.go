@@ -17,68 +17,83 @@ const batchMost = 256
 func (r *Records) TakeUp() {
 	r.calledBack = false
 	r.Repair()
-	for left := r.undecided.n; left > 0 && r.undecided.n > 0; {
-		t := r.undecided.first
+	r.takenUp = append(r.takenUp[:0], r.decidingKeys...)
+	for _, k := range r.takenUp {
+		r.decideKey(k)
+	}
+}
+
+// decideKey decides the undecided acquires for a key, oldest first, and ends those that are late. What is contended
+// stays undecided, and so does what came after it.
+func (r *Records) decideKey(k *Key) {
+	for t := k.deciding.first; t != nil; {
+		next := t.next
 		if r.now >= t.decideBy {
 			r.withdraw(t)
 			t.Waiter.Expired(1)
-			left--
-			continue
 		}
-		left -= r.decideBatch(t.Key, min(left, batchMost))
+		t = next
+	}
+	for k.deciding.n > 0 {
+		switch r.decideBatch(k) {
+		case contended:
+			r.waker.WakeBy(r.now)
+			return
+		case full:
+			r.standIn(k)
+			return
+		}
 	}
 }
 
-// decideBatch decides the first undecided acquire and those behind it for the same key, at most so many. It returns how
-// many it took up. What is contended is undecided again.
-func (r *Records) decideBatch(k *Key, most int) (n int) {
+// decideBatch decides the oldest undecided acquires for a key in one swap. Unless the store fails, they are decided all
+// or none.
+func (r *Records) decideBatch(k *Key) result {
 	r.batch = r.batch[:0]
-	for t := r.undecided.first; t != nil && t.Key == k && len(r.batch) < most; t = r.undecided.first {
-		r.withdraw(t)
+	for t := k.deciding.first; t != nil && len(r.batch) < batchMost; t = t.next {
 		r.batch = append(r.batch, t)
 	}
-	batch := r.batch
-	if len(batch) == 1 || k.queued <= crowd || r.place(k) != stored {
-		for _, t := range batch {
-			r.tell(t)
+	e, res := r.askAll(k, r.batch)
+	switch res {
+	case failed:
+		for _, t := range r.batch {
+			r.withdraw(t)
+			t.Waiter.Decided(Answer{}, Failed)
 		}
-		return len(batch)
+	case stored:
+		r.verdicts = append(r.verdicts[:0], e.Verdicts[len(e.Verdicts)-len(r.batch):]...)
+		effect := admission.Effect{BreakerGen: e.BreakerGen, Probe: e.Probe, RetryAfter: e.RetryAfter}
+		for i, t := range r.batch {
+			r.withdraw(t)
+			t.Waiter.Decided(r.answer(t, r.verdicts[i], &effect), Decided)
+		}
+	}
+	return res
+}
+
+// askAll carries acquires for one key out on its record.
+func (r *Records) askAll(k *Key, tickets []*Ticket) (*admission.Effect, result) {
+	if res := r.ensureSeat(k.Pool); res != stored {
+		return nil, r.postpone(k, res)
+	}
+	if res := r.place(k); res != stored {
+		return nil, r.postpone(k, res)
 	}
 	r.acquires = r.acquires[:0]
-	for _, t := range batch {
+	for _, t := range tickets {
 		r.acquires = append(r.acquires, r.acquire(t))
 	}
-	e, res := r.commit(k, r.acquires)
-	if res != stored {
-		for _, t := range batch {
-			r.undecide(t, res)
-		}
-		return len(batch)
-	}
-	r.verdicts = append(r.verdicts[:0], e.Verdicts[len(e.Verdicts)-len(batch):]...)
-	effect := admission.Effect{BreakerGen: e.BreakerGen, Probe: e.Probe, RetryAfter: e.RetryAfter}
-	for i, t := range batch {
-		t.Waiter.Decided(r.answer(t, r.verdicts[i], &effect), Decided)
-	}
-	return len(batch)
+	return r.commit(k, r.acquires)
 }
 
-// tell decides one acquire by itself, and tells its Waiter unless it is left undecided again.
-func (r *Records) tell(t *Ticket) {
-	e, res := r.ask(t)
-	if res != stored {
-		r.undecide(t, res)
-		return
+// standIn lets the pool's other key stand in for a key that can have no record: it decides the key's acquires behind
+// its own.
+func (r *Records) standIn(k *Key) {
+	other := k.Pool.other
+	for t := k.deciding.first; t != nil; t = k.deciding.first {
+		r.withdraw(t)
+		t.Key = other
+		r.leaveUndecided(t)
 	}
-	t.Waiter.Decided(r.answer(t, e.Verdict, e), Decided)
-}
-
-// undecide leaves an acquire to a later turn if it was contended, and tells its Waiter if the store failed.
-func (r *Records) undecide(t *Ticket, res result) {
-	if res == failed {
-		t.Waiter.Decided(Answer{}, Failed)
-		return
-	}
-	r.leaveUndecided(t)
-	r.waker.WakeBy(r.now)
+	r.decideKey(other)
 }

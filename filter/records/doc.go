@@ -11,7 +11,7 @@
 //     message that is lost costs time only, since ticks look for grants, too.
 //   - Contention is no failure. What other workers' swaps keep from being stored in one turn of the event loop is
 //     stored in a later one: an acquire is decided then, and what a request's end says stands in its key's journal
-//     until then.
+//     until then. No acquire overtakes an earlier one of the context's for the same key.
 //
 // records.go has the operations, store.go the swap, place.go the directory of keys, seat.go the worker table,
 // mailbox.go the messages, recount.go the repair of gauges.

@@ -44,6 +44,7 @@ type Key struct {
 	inflight []admission.TenantInflight // permits of the context's requests, by tenant
 	permits  int                        // their sum
 	waiting  ticketList                 // oldest first
+	deciding ticketList                 // whose acquire is left to a later turn, oldest first
 	queued   int                        // tickets in the record's queue, as it was last seen
 	probe    uint32                     // the ticket of the request that is the breaker's probe, if it runs here; 0: none
 	journal  []admission.Op             // what requests' ends say and the record doesn't yet, oldest first
@@ -124,12 +125,12 @@ func cacheSlot(name string) int {
 	return (n + 3*int(name[0]) + 5*int(name[n-1])) % cacheSlots
 }
 
-// forgetUnused drops what is known of keys that no request here uses.
+// forgetUnused drops what is known of keys that no request here uses or asks for.
 func (o *Pool) forgetUnused() {
 	clear(o.recent[:])
 	used := o.known[:0]
 	for _, k := range o.known {
-		if k.used() {
+		if k.used() || k.deciding.n > 0 {
 			used = append(used, k)
 		} else {
 			delete(o.keys, k.Name)
@@ -142,20 +143,23 @@ func (o *Pool) forgetUnused() {
 // involved reports whether the record should have a column of this context's once the journal is stored.
 func (k *Key) involved() bool { return k.permits > 0 || k.waiting.n > 0 }
 
-// used reports whether a request here, or the end of one, depends on the key.
+// used reports whether a request here, or the end of one, depends on the key's record.
 func (k *Key) used() bool { return k.involved() || len(k.journal) > 0 || k.dirty }
 
-// tenantIn returns the index of a tenant's entry in a list, which it adds if need be, and sets the weight.
+// tenantIn returns the index of a tenant's entry in a list, which it adds if need be, and sets the weight; 0: it is not
+// known, and stays what it is.
 //
 //go:noinline // as push
 func tenantIn(list *[]admission.TenantInflight, id uint64, weight uint32) int {
 	for i := range *list {
 		if t := &(*list)[i]; t.Tenant == id {
-			t.Weight = weight
+			if weight > 0 {
+				t.Weight = weight
+			}
 			return i
 		}
 	}
-	*list = append(*list, admission.TenantInflight{Tenant: id, Weight: weight})
+	*list = append(*list, admission.TenantInflight{Tenant: id, Weight: max(weight, 1)})
 	return len(*list) - 1
 }
 

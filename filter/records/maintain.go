@@ -56,7 +56,7 @@ func (r *Records) KeepSeat(busy bool) {
 	due := r.now-r.seat.beat >= r.beatInterval
 	switch {
 	case !due && (r.seat.nextDeath == 0 || r.now < r.seat.nextDeath):
-	case busy || r.permits > 0 || len(r.tickets) > 0 || r.undecided.n > 0 || len(r.dirty) > 0:
+	case busy || r.permits > 0 || len(r.tickets) > 0 || len(r.decidingKeys) > 0 || len(r.dirty) > 0:
 		if r.renew(r.pools[0]) == contended {
 			r.waker.WakeBy(r.now)
 		}

@@ -46,6 +46,7 @@ type Records struct {
 	waits     []admission.Ticket         // likewise
 	unseen    []uint32                   // scratch of grantUnseen
 	expired   []uint32                   // scratch of expire
+	takenUp   []*Key                     // scratch of TakeUp
 	batch     []*Ticket                  // scratch of decideBatch
 	verdicts  []admission.Verdict        // likewise
 	out       []byte                     // scratch for directories and tables
@@ -57,7 +58,7 @@ type Records struct {
 	permits       int                // of this context's requests
 	tickets       map[uint32]*Ticket // that wait, by number
 	waitedKeys    []*Key             // with tickets
-	undecided     ticketList         // whose acquire is left to a later turn
+	decidingKeys  []*Key             // with acquires that are left to a later turn
 	timed         []*Key             // in whose record time alone will free something
 	dirty         []*Key             // whose record may differ from the truth, or whose journal is not stored
 	maintenance   maintenance        // of all records, to be done again
@@ -100,6 +101,9 @@ const leastDeciding = admission.Second
 // Acquire asks for a permit for a ticket, which may wait for budget; <= 0: not at all. The decision is to fall until
 // the given time; with Deciding the Waiter is told it, and with VerdictWaiting what becomes of the wait.
 func (r *Records) Acquire(t *Ticket, budget admission.Duration, deadline int64) (Answer, Decision) {
+	if k := t.Key; !k.fixed {
+		t.Key = k.Pool.KeyFor(k.Name) // it may have been forgotten while the request waited elsewhere
+	}
 	t.Since, t.Due = r.now, r.now+int64(budget)
 	t.decideBy = r.now + int64(max(budget, leastDeciding))
 	if deadline > 0 {
@@ -108,9 +112,15 @@ func (r *Records) Acquire(t *Ticket, budget admission.Duration, deadline int64) 
 	return r.decide(t)
 }
 
-// decide carries an acquire out, or leaves it to a later turn.
+// decide carries an acquire out, or leaves it to a later turn. It never overtakes an acquire for the same key that is
+// still undecided.
 func (r *Records) decide(t *Ticket) (Answer, Decision) {
-	if r.Seated() && t.Key.queued > crowd {
+	k := t.Key
+	if k.deciding.n > 0 { // a later turn has been asked for
+		r.leaveUndecided(t)
+		return Answer{}, Deciding
+	}
+	if r.Seated() && k.queued > crowd {
 		r.leaveUndecided(t)
 		r.CallBack()
 		return Answer{}, Deciding
@@ -128,8 +138,12 @@ func (r *Records) decide(t *Ticket) (Answer, Decision) {
 }
 
 func (r *Records) leaveUndecided(t *Ticket) {
+	k := t.Key
 	t.state = ticketDeciding
-	r.undecided.push(t)
+	if k.deciding.n == 0 {
+		r.decidingKeys = append(r.decidingKeys, k)
+	}
+	k.deciding.push(t)
 }
 
 // answer acts on the verdict of an acquire that is stored; e is the effect that says so.
@@ -150,9 +164,6 @@ func (r *Records) ask(t *Ticket) (*admission.Effect, result) {
 	if res := r.ensureSeat(k.Pool); res != stored {
 		return nil, r.postpone(k, res)
 	}
-	if !k.fixed {
-		k = k.Pool.KeyFor(k.Name) // it may have been forgotten while the request waited elsewhere
-	}
 	for {
 		t.Key = k
 		res := r.place(k)
@@ -169,6 +180,10 @@ func (r *Records) ask(t *Ticket) (*admission.Effect, result) {
 			return nil, res
 		}
 		k = k.Pool.other // there is no slot left, or the key has lost its own; other has always one
+		if k.deciding.n > 0 {
+			t.Key = k
+			return nil, contended
+		}
 	}
 }
 
@@ -219,15 +234,19 @@ func (r *Records) stopWaiting(t *Ticket) {
 	t.state = ticketIdle
 	delete(r.tickets, t.Seq)
 	k.waiting.remove(t)
-	if k.waiting.n > 0 {
-		return
+	if k.waiting.n == 0 {
+		r.waitedKeys = without(r.waitedKeys, k)
 	}
-	for i, w := range r.waitedKeys {
-		if w == k {
-			r.waitedKeys = append(r.waitedKeys[:i], r.waitedKeys[i+1:]...)
-			return
+}
+
+// without takes a key out of a list.
+func without(keys []*Key, k *Key) []*Key {
+	for i := range keys {
+		if keys[i] == k {
+			return append(keys[:i], keys[i+1:]...)
 		}
 	}
+	return keys
 }
 
 // Cancel ends a ticket's wait, or withdraws an acquire that is not decided. If the ticket had been granted, its permit
@@ -252,8 +271,12 @@ func (r *Records) withdraw(t *Ticket) bool {
 	if t.state != ticketDeciding {
 		return false
 	}
+	k := t.Key
 	t.state = ticketIdle
-	r.undecided.remove(t)
+	k.deciding.remove(t)
+	if k.deciding.n == 0 {
+		r.decidingKeys = without(r.decidingKeys, k)
+	}
 	return true
 }
 

@@ -259,7 +259,7 @@ func (r *Records) truth(k *Key, before bool) admission.Truth {
 	}
 	for i := 0; before && i < len(k.journal); i++ {
 		if op := &k.journal[i]; op.Kind != admission.OpReport {
-			r.inflight[tenantIn(&r.inflight, op.Tenant, 1)].Inflight++
+			r.inflight[tenantIn(&r.inflight, op.Tenant, 0)].Inflight++
 		}
 	}
 	return admission.Truth{Inflight: r.inflight, Waiting: r.waits, Probe: k.probe}

@@ -28,6 +28,7 @@ func TestTruth(t *testing.T) {
 	k.probe = 7
 	k.journal = []admission.Op{
 		admission.Release(admission.Target{}, 2, 1, admission.Finish{}),
+		admission.Release(admission.Target{}, 1, 6, admission.Finish{}),
 		admission.Report(admission.Target{}, 7, admission.OutcomeSuccess), // holds no permit
 		admission.Release(admission.Target{}, 8, 2, admission.Finish{}),
 		admission.Cancel(admission.Target{}, 2, 5),
@@ -40,6 +41,7 @@ func TestTruth(t *testing.T) {
 	nine := admission.TenantInflight{Tenant: 9, Weight: 2}
 	require.Equal(t, admission.Truth{Inflight: []admission.TenantInflight{one, two, nine}, Waiting: waiting, Probe: 7}, r.truth(k, false))
 
+	one.Inflight = 2 // one that runs, one released; the weight stays
 	two.Inflight = 3 // one that runs, one released, one cancelled
 	eight := admission.TenantInflight{Tenant: 8, Weight: 1, Inflight: 1}
 	require.Equal(t, admission.Truth{Inflight: []admission.TenantInflight{one, two, nine, eight}, Waiting: waiting, Probe: 7}, r.truth(k, true))

@@ -36,7 +36,7 @@ type ticketState uint8
 
 const (
 	ticketIdle     ticketState = iota
-	ticketDeciding             // in Records.undecided
+	ticketDeciding             // in its key's list of undecided ones
 	ticketWaiting              // in its key's queue, as far as is known here
 )
 
