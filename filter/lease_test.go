@@ -37,6 +37,17 @@ func TestPermitsOfADeadWorkerDoNotMeetTheNextRequest(t *testing.T) {
 	g.requireRunning(g.sendModel(1, "m"), "a request long after the worker died")
 }
 
+// A worker whose requests were all refused has a seat and nothing else. Were it to keep the seat, each of its beats would
+// be late, and it would never declare anybody dead.
+func TestPermitsOfADeadWorkerDoNotMeetSeldomRequests(t *testing.T) {
+	g := start(t, 2, with(config(pool("model", 1)), "lease", "1s"))
+	g.sendModel(0, "m")
+	g.host.Worker(0).Kill()
+	g.requireRefused(g.sendModel(1, "m"), noPermit, "model", "a request before the lease is over")
+	g.host.Run(1100 * ms)
+	g.requireRunning(g.sendModel(1, "m"), "the next one after it")
+}
+
 func TestReloadedWorkerStartsAfresh(t *testing.T) {
 	g := start(t, 2, with(config(pool("model", 2, "queue", 2, "max_wait", "30s")), "lease", "1s"))
 	g.sendModel(0, "m")

@@ -202,9 +202,7 @@ func (r *Records) granted(t *Ticket, e *admission.Effect) Permit {
 	if e.Probe == t.Seq {
 		k.probe = t.Seq
 	}
-	if r.permits++; r.permits == 1 {
-		r.waker.WakeBy(r.seat.beat + r.beatInterval)
-	}
+	r.permits++
 	return Permit{Key: k, Tenant: t.Tenant, Seq: t.Seq, Since: r.now, BreakerGen: e.BreakerGen}
 }
 

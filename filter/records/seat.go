@@ -64,6 +64,7 @@ func (r *Records) renew(o *Pool) result {
 		case stored:
 			late := s.me.Epoch != 0 && r.now-s.beat > int64(r.cfg.Lease)/2
 			s.beat = r.now
+			r.waker.WakeBy(s.beat + r.beatInterval) // to beat again, or to leave: see KeepSeat
 			displaced := me != s.me && (s.me.Epoch != 0 || full)
 			if me != s.me {
 				r.takeSeat(me)
