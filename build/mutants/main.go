@@ -54,8 +54,10 @@ func run(o options, w io.Writer) error {
 		return err
 	}
 	s := session{tree: t, timeout: o.timeout, out: w}
-	if err := s.checkUnchanged(sources); err != nil {
-		return err
+	if !o.resume {
+		if err := s.checkUnchanged(sources); err != nil {
+			return err
+		}
 	}
 	name := filepath.Join(work, "log.jsonl")
 	if s.known, err = readLog(name, o.resume); err != nil {
