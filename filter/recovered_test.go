@@ -68,39 +68,53 @@ func (g *gateway) requirePanics(n int) {
 	require.Equal(g.t, n, found, "panics in the log")
 }
 
-// What a request holds when a callback of its own panics is given back, and the request follows on_error.
+// What a request holds when its own callback panics is given back once, and the request follows on_error.
 func TestAPanicKeepsNoPermit(t *testing.T) {
-	for _, c := range []struct{ callback, onError string }{
-		{"headers", "open"}, {"headers", "closed"}, {"body", "open"}, {"done", "open"}, {"done", "closed"},
-	} {
-		t.Run(c.callback+" "+c.onError, func(t *testing.T) {
-			g := startFragile(t, with(config(pool("model", 1, "queue", 2, "max_wait", "60s")), "on_error", c.onError))
-			s := g.sendPanicking(0, c.callback)
-			switch {
-			case c.callback == "headers" && c.onError == "closed":
+	for _, onError := range []string{"open", "closed"} {
+		t.Run(onError, func(t *testing.T) {
+			g := startFragile(t, with(config(pool("model", 1, "queue", 2, "max_wait", "60s")), "on_error", onError))
+			s := g.sendPanicking(0, "headers")
+			if onError == "closed" {
 				g.requireRefused(s, noPermit, "model", "a request whose callback panics")
-			case c.callback != "headers":
-				g.requireRunning(s, "a request that has its permit")
-				g.requireWaiting(g.sendModel(1, "m"), "a request beside it")
-			}
-			if c.callback == "body" {
-				s.RequestBody([]byte("x"), true)
-			}
-			if _, ended := s.Ended(); !ended && (c.callback == "done" || c.callback == "headers") {
-				g.requireRunning(s, "a request")
-				s.Respond(200, "ok")
+			} else {
+				g.requireRunning(s, "a request whose callback panics")
 			}
 			g.requirePanics(1)
 			g.host.Run(100 * ms)
-			if c.callback == "body" || c.callback == "done" {
-				require.Equal(t, 1, g.gauge("model.inflight"), "the other request runs")
-				require.Zero(t, g.gauge("model.queued"))
-				require.False(t, runs(g.sendModel(0, "m")), "one more than the limit runs")
-				return
-			}
 			require.Zero(t, g.gauge("model.inflight"))
+			other := g.sendModel(0, "m")
+			g.requireRunning(other, "the next request")
+			if onError == "open" {
+				s.Respond(200, "ok")
+			}
+			g.host.Run(100 * ms)
+			require.Equal(t, 1, g.gauge("model.inflight"), "the other request runs")
+			other.Respond(200, "ok")
 			g.requireCapacity("m", 1)
 			g.requireQuiet()
+		})
+	}
+}
+
+// Later callbacks are no different: the permit goes to the next one, and the request's end gives back nothing more.
+func TestALatePanicKeepsNoPermit(t *testing.T) {
+	for _, callback := range []string{"body", "done"} {
+		t.Run(callback, func(t *testing.T) {
+			g := startFragile(t, config(pool("model", 1, "queue", 2, "max_wait", "60s")))
+			s := g.sendPanicking(0, callback)
+			g.requireRunning(s, "a request that has its permit")
+			waiter := g.sendModel(0, "m")
+			g.requireWaiting(waiter, "a request beside it")
+			if callback == "body" {
+				s.RequestBody([]byte("x"), true)
+				g.host.Run(100 * ms)
+			}
+			s.ClientGone()
+			g.requirePanics(1)
+			g.host.Run(100 * ms)
+			g.requireRunning(waiter, "the request beside it, with the permit")
+			require.Equal(t, 1, g.gauge("model.inflight"))
+			g.requireWaiting(g.sendModel(1, "m"), "one more than the limit")
 		})
 	}
 }

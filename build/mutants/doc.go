@@ -6,7 +6,7 @@
 // It works in a copy of the tree, never in the tree itself. Which changes it makes follows from the seed: a run with
 // more changes makes those of a run with fewer, too.
 //
-//	go run ./build/mutants [-n 150] [-seed 1] [-files PATTERN] [-timeout 5m] [-resume]
+//	go run ./build/mutants [-n 150] [-seed 1] [-files PATTERN] [-timeout 5m] [-slow] [-resume]
 //
 // change.go has the changes, pick.go the choice among them, tree.go the copy, trial.go what is run on a change,
 // session.go the run, log.go its results.

@@ -19,6 +19,7 @@ func main() {
 	flag.StringVar(&o.files, "files", "", "change only files that match, such as filter/records/*.go")
 	flag.DurationVar(&o.timeout, "timeout", 5*time.Minute, "how long each command of a trial may take")
 	flag.BoolVar(&o.resume, "resume", false, "go on with the last run: what it has tried is not tried again")
+	flag.BoolVar(&o.slow, "slow", false, "try the slow tests, too, on what the quick ones let pass")
 	flag.StringVar(&o.work, "work", ".tools/mutants", "where the copy of the tree and the log are kept")
 	flag.Parse()
 	if flag.NArg() > 0 {
@@ -36,6 +37,7 @@ type options struct {
 	seed        uint64
 	files, work string
 	timeout     time.Duration
+	slow        bool
 	resume      bool
 }
 
@@ -53,7 +55,7 @@ func run(o options, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	s := session{tree: t, timeout: o.timeout, out: w}
+	s := session{tree: t, timeout: o.timeout, slow: o.slow, out: w}
 	if !o.resume {
 		if err := s.checkUnchanged(sources); err != nil {
 			return err

@@ -15,6 +15,7 @@ import (
 type session struct {
 	tree    tree
 	timeout time.Duration
+	slow    bool
 	out     io.Writer
 	log     *json.Encoder
 	known   map[string]result // of an earlier run, by sum
@@ -23,16 +24,16 @@ type session struct {
 
 // checkUnchanged runs the tests without a change: if they fail then, they say nothing about one.
 func (s *session) checkUnchanged(sources []*source) error {
-	done := map[bool]bool{}
+	done := map[string]bool{}
 	for _, source := range sources {
-		if core := isCore(source.file); !done[core] {
-			done[core] = true
-			f, by, err := s.tree.try(steps(source.file, s.timeout), s.timeout)
+		if dir := path.Dir(source.file); !done[dir] {
+			done[dir] = true
+			f, by, err := s.tree.try(steps(source.file, s.timeout, s.slow), s.timeout)
 			if err != nil {
 				return err
 			}
 			if f != fateSurvived {
-				return fmt.Errorf("the tests for %s fail without a change: %s %s", path.Dir(source.file), f, by)
+				return fmt.Errorf("the tests for %s fail without a change: %s %s", dir, f, by)
 			}
 		}
 	}
@@ -80,7 +81,7 @@ func (s *session) tryChange(c change, text []byte) (result, error) {
 		return known, nil
 	}
 	err := s.tree.with(c, text, func() (err error) {
-		r.Fate, r.By, err = s.tree.try(steps(c.File, s.timeout), s.timeout)
+		r.Fate, r.By, err = s.tree.try(steps(c.File, s.timeout, s.slow), s.timeout)
 		return err
 	})
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path"
 	"strings"
 	"syscall"
 	"time"
@@ -38,26 +39,32 @@ const (
 	measuring = "FiveTimesOne"
 )
 
-// steps are what is run on a change, until something fails: the build, the quick tests, and then the slow ones.
-func steps(file string, limit time.Duration) []step {
+// steps are what is run on a change, until something fails: the build, the quick tests, and the slow ones if wanted.
+func steps(file string, limit time.Duration, slow bool) []step {
 	test := func(f fate, more ...string) step {
 		command := []string{"go", "test", "-count=1", "-failfast", "-timeout", limit.String()}
 		return step{append(command, more...), f}
 	}
-	build := func(command ...string) step { return step{command, fateNoBuild} }
+	var steps []step
 	if isCore(file) {
-		return []step{
-			build("go", "build", "./admission/..."),
-			test(fateCaught, "-skip", slowCore, "./admission/..."),
-			test(fateSlow, "-run", slowCore, "./admission"),
+		steps = append(steps,
+			step{[]string{"go", "build", "./admission/..."}, fateNoBuild},
+			test(fateCaught, "-skip", slowCore, "./admission"),
+			test(fateCaught, "./admission/config", "./admission/request"))
+		if slow {
+			steps = append(steps, test(fateSlow, "-run", slowCore, "./admission"))
 		}
+		return steps
 	}
-	return []step{
-		build("make", "-s", "module"),
-		test(fateCaught, "./filter/abi", "./filter/records"),
-		test(fateCaught, "-skip", slowFilter, "./filter"),
-		test(fateSlow, "-run", slowFilter, "-skip", measuring, "./filter"),
+	steps = append(steps, step{[]string{"make", "-s", "module"}, fateNoBuild})
+	if dir := path.Dir(file); dir != "filter" {
+		steps = append(steps, test(fateCaught, "./"+dir))
 	}
+	steps = append(steps, test(fateCaught, "-skip", slowFilter, "./filter"))
+	if slow {
+		steps = append(steps, test(fateSlow, "-run", slowFilter, "-skip", measuring, "./filter"))
+	}
+	return steps
 }
 
 // isCore tells whether a file is of the record, whose tests need no module.

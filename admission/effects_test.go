@@ -1,0 +1,75 @@
+package admission_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headgate/headgate/admission"
+)
+
+// A stepBench steps one record, as several workers.
+type stepBench struct {
+	t       *testing.T
+	machine admission.Machine
+	state   []byte
+	now     int64
+	shaping admission.Shaping
+}
+
+func (b *stepBench) target(seat uint16) admission.Target {
+	return admission.Target{Now: b.now, Me: admission.Worker{Seat: seat, Epoch: uint64(seat+1) << 32}, Limit: 1, Shaping: &b.shaping}
+}
+
+func (b *stepBench) step(op admission.Op) *admission.Effect {
+	next, e := b.machine.Step(b.state, &op)
+	if e.Changed {
+		b.state = slices.Clone(next)
+	}
+	return e
+}
+
+func (b *stepBench) record() *admission.Record {
+	b.t.Helper()
+	var r admission.Record
+	require.NoError(b.t, r.Decode(b.state))
+	return &r
+}
+
+// The breaker's probe is named to the worker that runs it. To others its number could be that of one of their own
+// tickets.
+func TestAProbeIsNamedToItsWorkerAlone(t *testing.T) {
+	b := &stepBench{t: t, now: int64(admission.Second), shaping: admission.Shaping{Breaker: &admission.Breaker{
+		Failures: 1, Window: admission.Second, Open: admission.Second, MaxOpen: admission.Second}}}
+	acquire := func(seat uint16, seq uint32) *admission.Effect {
+		return b.step(admission.Acquire(b.target(seat), admission.Request{Weight: 1, Seq: seq}))
+	}
+	require.Equal(t, admission.VerdictGranted, acquire(3, 7).Verdict)
+	e := b.step(admission.Release(b.target(3), 0, 7, admission.Finish{Outcome: admission.OutcomeFailure}))
+	require.Zero(t, e.Probe, "there is none")
+	require.Equal(t, admission.VerdictOpen, acquire(3, 8).Verdict)
+	b.now += int64(admission.Second)
+	e = acquire(3, 9)
+	require.Equal(t, admission.VerdictGranted, e.Verdict)
+	require.Equal(t, uint32(9), e.Probe)
+	e = acquire(4, 9)
+	require.Equal(t, admission.VerdictOpen, e.Verdict)
+	require.Zero(t, e.Probe, "it is another worker's ticket 9")
+	e = acquire(3, 10)
+	require.Equal(t, admission.VerdictOpen, e.Verdict)
+	require.Equal(t, uint32(9), e.Probe, "it runs yet")
+}
+
+// A permit that a reconcile takes out of the record has come free, and retry-after goes by it.
+func TestARepairIsAReleaseToo(t *testing.T) {
+	b := &stepBench{t: t, now: int64(admission.Second)}
+	e := b.step(admission.Acquire(b.target(3), admission.Request{Weight: 1, Seq: 1}))
+	require.Equal(t, admission.VerdictGranted, e.Verdict)
+	b.now += int64(admission.Second)
+	b.step(admission.Reconcile(b.target(3), admission.Truth{Inflight: []admission.TenantInflight{{Weight: 1, Inflight: 1}}}))
+	require.Zero(t, b.record().LastRelease, "nothing was given back")
+	b.step(admission.Reconcile(b.target(3), admission.Truth{}))
+	require.Equal(t, b.now, b.record().LastRelease)
+	require.Zero(t, b.record().Inflight())
+}
