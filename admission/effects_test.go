@@ -73,3 +73,22 @@ func TestARepairIsAReleaseToo(t *testing.T) {
 	require.Equal(t, b.now, b.record().LastRelease)
 	require.Zero(t, b.record().Inflight())
 }
+
+// A slot without a key keeps its place and its generation, wherever it stands: a key that comes into it must not meet
+// the record of the one before under the same generation.
+func TestDirectoryKeepsVacatedSlots(t *testing.T) {
+	var d, again admission.Directory
+	d.Add("a")
+	d.Add("b")
+	d.Add("c")
+	d.Vacate(0)
+	d.Vacate(2)
+	again.Decode(d.Append(nil))
+	require.Equal(t, 3, again.Len())
+	for slot := range 3 {
+		name, place := d.At(slot)
+		sameName, samePlace := again.At(slot)
+		require.Equal(t, name, sameName)
+		require.Equal(t, place, samePlace)
+	}
+}

@@ -77,21 +77,47 @@ func TestASeatIsKeptUntilTheRecordsAreRight(t *testing.T) {
 	g.requireQuiet()
 }
 
+// fillTable gives the seats that are left to workers that live for an hour.
+func (g *gateway) fillTable() {
+	table := g.workers()
+	for !table.Full() {
+		_, ok := table.Claim(7, g.host.Monotonic(), admission.Hour)
+		require.True(g.t, ok)
+	}
+	g.host.SharedData().Set(workerTable, table.Append(nil))
+}
+
 // In a full table a newcomer gets the seat of a dead worker. Nobody can see any more that it died, so the newcomer takes
 // back what it held.
 func TestWhoDisplacesADeadWorkerTakesBackWhatItHeld(t *testing.T) {
 	g := start(t, 3, with(config(pool("model", 1)), "lease", "1s"))
 	g.sendModel(0, "m")
-	table := g.workers()
-	for !table.Full() { // with workers that live for an hour
-		_, ok := table.Claim(7, g.host.Monotonic(), admission.Hour)
-		require.True(t, ok)
-	}
-	g.host.SharedData().Set(workerTable, table.Append(nil))
+	g.fillTable()
 	g.host.Worker(0).Kill()
 	g.host.Run(3 * second)
 	require.Equal(t, 1, g.gauge("model.inflight"), "nobody has looked yet")
 	g.requireRunning(g.sendModel(1, "n"), "a request on a worker that displaces the dead one")
 	require.Equal(t, 1, g.counter("model.reaped"))
 	g.requireRunning(g.sendModel(1, "m"), "a request for the dead worker's permit")
+}
+
+// Where living workers have all seats, a request follows on_error. The log says why, and not once for each request.
+func TestARequestWithoutASeatFollowsOnError(t *testing.T) {
+	for _, onError := range []string{"open", "closed"} {
+		g := start(t, 1, with(config(pool("model", 1)), "on_error", onError))
+		g.fillTable()
+		for range 3 {
+			s := g.sendModel(0, "m")
+			if onError == "open" {
+				g.requireRunning(s, "a request without a seat")
+				s.Respond(200, "ok")
+			} else {
+				g.requireRefused(s, noPermit, "model", "a request without a seat")
+			}
+		}
+		require.Len(t, g.host.Logs(), 1)
+		require.Equal(t, "no seat left in the worker table of domain default", g.host.Logs()[0].Message)
+		require.Equal(t, 3, g.counter("model.store_error"))
+		require.Zero(t, g.gauge("model.inflight"))
+	}
 }

@@ -75,8 +75,7 @@ func (s *session) tryNext(source *source) error {
 
 // tryChange tries a change, or looks up what became of it in the run that is resumed.
 func (s *session) tryChange(c change, text []byte) (result, error) {
-	sum := sha256.Sum256(c.apply(text))
-	r := result{File: c.File, Line: c.Line, What: c.What, Sum: c.File + " " + hex.EncodeToString(sum[:8])}
+	r := unknown(c, text)
 	if known, ok := s.known[r.Sum]; ok {
 		return known, nil
 	}
@@ -88,4 +87,10 @@ func (s *session) tryChange(c change, text []byte) (result, error) {
 		return r, err
 	}
 	return r, s.log.Encode(r)
+}
+
+// unknown is the result of a change that is not tried yet.
+func unknown(c change, text []byte) result {
+	sum := sha256.Sum256(c.apply(text))
+	return result{File: c.File, Line: c.Line, What: c.What, Sum: c.File + " " + hex.EncodeToString(sum[:8])}
 }
