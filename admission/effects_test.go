@@ -92,3 +92,16 @@ func TestDirectoryKeepsVacatedSlots(t *testing.T) {
 		require.Equal(t, place, samePlace)
 	}
 }
+
+// A tenant that only waited leaves nothing behind, even if it was the only one: records stay small.
+func TestATenantThatOnlyWaitedLeavesNothing(t *testing.T) {
+	b := &stepBench{t: t, now: int64(admission.Second), state: []byte("no record")}
+	target := b.target(3)
+	target.QuietTime = admission.Minute // a record made anew admits nobody for a while
+	op := admission.Acquire(target, admission.Request{Tenant: 5, Weight: 1, Seq: 1, Queue: 4, Budget: admission.Minute})
+	require.Equal(t, admission.VerdictWaiting, b.step(op).Verdict)
+	require.Len(t, b.record().Tenants, 1)
+	b.step(admission.Cancel(b.target(3), 5, 1))
+	require.Empty(t, b.record().Tenants)
+	require.Empty(t, b.record().Columns)
+}
