@@ -57,7 +57,7 @@ func openLog(name string, resume bool) (*os.File, error) {
 }
 
 // report prints the survivors, those that a slow test alone noticed, and the sums.
-func report(w io.Writer, results []result) {
+func report(w io.Writer, results []result) error {
 	sums := map[fate]int{}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, r := range results {
@@ -66,7 +66,7 @@ func report(w io.Writer, results []result) {
 			fmt.Fprintf(table, "%s:%d\t%s\t%s %s\n", r.File, r.Line, r.What, r.Fate, r.By)
 		}
 	}
-	table.Flush()
 	survived := sums[fateSurvived]
-	fmt.Fprintf(w, "%d mutants, %d caught, %d survived\n", len(results), len(results)-survived, survived)
+	fmt.Fprintf(table, "%d mutants, %d caught, %d survived\n", len(results), len(results)-survived, survived)
+	return table.Flush()
 }

@@ -76,6 +76,5 @@ func run(o options, w io.Writer) error {
 	if err := s.tryAll(plan(sources, o.n), interrupt); err != nil {
 		return err
 	}
-	report(w, s.results)
-	return nil
+	return report(w, s.results)
 }

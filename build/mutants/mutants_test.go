@@ -214,7 +214,7 @@ func TestARunThatGoesOn(t *testing.T) {
 	p := &source{file: "p.go", text: []byte(sample), changes: changes}
 	require.NoError(t, s.tryAll([]*source{p, p, p, p}, nil))
 	require.Len(t, s.results, 2)
-	report(&out, s.results)
+	require.NoError(t, report(&out, s.results))
 	require.Contains(t, out.String(), "\np.go:21  "+changes[1].What+"  survived \n")
 	require.True(t, strings.HasSuffix(out.String(), "\n2 mutants, 1 caught, 1 survived\n"), out.String())
 	none, err := readLog(name, false)

@@ -51,8 +51,8 @@ func plan(sources []*source, n int) []*source {
 // changed are the folders whose files are changed.
 var changed = []string{"admission", "filter", "filter/records", "filter/abi"}
 
-// isChanged tells whether a Go file is one of those that are changed: no test, and not the half of the binding that only
-// tests on the developer's machine run.
+// isChanged tells whether a Go file is one of those that are changed: no test, and not the half of the binding that
+// only tests outside a module use.
 func isChanged(file string) bool {
 	return !strings.HasSuffix(file, "_test.go") && filepath.Base(file) != "host_native.go"
 }
