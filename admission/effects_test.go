@@ -105,3 +105,25 @@ func TestATenantThatOnlyWaitedLeavesNothing(t *testing.T) {
 	require.Empty(t, b.record().Tenants)
 	require.Empty(t, b.record().Columns)
 }
+
+// A step of several operations has a verdict for each, and none for those behind one that is refused.
+func TestEachOperationHasAVerdict(t *testing.T) {
+	b := &stepBench{t: t, now: int64(admission.Second)}
+	acquire := func(seq uint32) *admission.Op {
+		op := admission.Acquire(b.target(3), admission.Request{Weight: 1, Seq: seq, Queue: 1, Budget: admission.Second})
+		return &op
+	}
+	granted, waiting, full := admission.VerdictGranted, admission.VerdictWaiting, admission.VerdictFull
+	next, e := b.machine.Steps(nil, []*admission.Op{acquire(1), acquire(2), acquire(3), acquire(4)})
+	require.Equal(t, []admission.Verdict{granted, waiting, full, full}, e.Verdicts)
+	require.Equal(t, full, e.Verdict)
+	b.state = slices.Clone(next)
+	_, e = b.machine.Steps(b.state, []*admission.Op{acquire(5)})
+	require.Equal(t, []admission.Verdict{full}, e.Verdicts)
+	fenced := admission.Release(b.target(4), 0, 9, admission.Finish{}) // a worker without a column
+	fenced.Expect = true
+	_, e = b.machine.Steps(b.state, []*admission.Op{&fenced, acquire(6)})
+	require.Equal(t, admission.VerdictFenced, e.Verdict)
+	require.Empty(t, e.Verdicts)
+	require.False(t, e.Changed)
+}
