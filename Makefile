@@ -5,7 +5,7 @@ GOLANGCI_LINT := v2.15.0
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test clients check bench explore format lint clean
+.PHONY: help build module run test clients check bench explore mutants format lint clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -14,9 +14,11 @@ help: ## list the targets
 # nogreenteagc: the collector for large heaps is 45 KB of module, see docs/rationale.md.
 WASM := GOOS=wasip1 GOARCH=wasm GOEXPERIMENT=nogreenteagc
 
-build: ## build/headgate.wasm (the filter) and build/headgate (the tool)
-	@$(WASM) $(GO) build -buildmode=c-shared -buildvcs=false -trimpath -ldflags='-s -w' -o build/headgate.wasm ./cmd/filter
+build: module ## build/headgate.wasm (the filter) and build/headgate (the tool)
 	@CGO_ENABLED=0 $(GO) build -buildvcs=false -trimpath -ldflags='-s -w -X main.version=$(VERSION)' -o build/headgate ./cmd/headgate
+
+module:
+	@$(WASM) $(GO) build -buildmode=c-shared -buildvcs=false -trimpath -ldflags='-s -w' -o build/headgate.wasm ./cmd/filter
 
 run: build ## a governed gateway to a sample model on 127.0.0.1:10000
 	@exec build/headgate run --sample
@@ -61,6 +63,9 @@ explore: build ## the long explorations: more schedules, bigger scopes
 	@$(GO) test -count=1 -v -timeout 2h ./admission -run Explore -explore
 	@$(GO) test -count=1 -v -timeout 2h ./filter -run Sim -explore
 	@ENVOY="$$(build/get-envoy)" && export ENVOY && $(GO) test -count=1 -v -timeout 2h ./envoy -run Memory -explore
+
+mutants: ## what the tests would not notice; docs/mutants.md has the flags. Takes hours
+	@$(GO) run ./build/mutants $(MUTANTS)
 
 format: ## format the code
 	@gofmt -w */

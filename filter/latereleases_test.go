@@ -1,0 +1,61 @@
+package filter_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headgate/headgate/wasmtest"
+)
+
+// When a client leaves, the host resets the upstream later in the same turn. So the permit is back a turn later.
+func TestAPermitOfAClientThatLeftIsBackATurnLater(t *testing.T) {
+	g := start(t, 2, config(pool("model", 1, "queue", 1, "max_wait", "5s")))
+	g.sendModel(1, "n").Respond(200, "ok") // a seat
+	s := g.sendModel(0, "m")
+	s.ClientGone()
+	next := g.sendModel(1, "m")
+	g.requireWaiting(next, "a request in the turn in which the client leaves")
+	g.host.Drain()
+	g.requireRunning(next, "the request, a turn later")
+}
+
+// The call back for that turn is a message. If it is lost, a tick takes its place at once, and not at the next beat.
+func TestALateReleaseWithoutItsMessageComesWithTheNextTick(t *testing.T) {
+	g := start(t, 2, config(pool("model", 1)))
+	s := g.sendModel(0, "m")
+	g.host.OnHostCall(func(c *wasmtest.HostCall) {
+		if c.Name() == "proxy_enqueue_shared_queue" {
+			c.Drop()
+		}
+	})
+	s.ClientGone()
+	g.host.OnHostCall(nil)
+	took := g.after("the permit is back", func() bool { return g.gauge("model.inflight") == 0 })
+	require.LessOrEqual(t, took, 10*ms)
+	g.requireCapacity("m", 1)
+}
+
+// A probe's end that could not be stored in its turn is stored in a later one, and frees the probe's place.
+func TestAProbeThatEndsWithoutASwapGivesItsPlaceBack(t *testing.T) {
+	for name, end := range map[string]ending{"its client leaves": clientGone, "another filter answers": hostReply(403, "rbac")} {
+		t.Run(name, func(t *testing.T) {
+			g := start(t, 2, guarded(breaking(1)))
+			g.fail(1)
+			g.host.Run(2 * second)
+			probe := g.sendModel(1, "m")
+			g.requireRunning(probe, "the probe")
+			g.host.OnHostCall(func(c *wasmtest.HostCall) {
+				if c.Name() == "proxy_set_shared_data" {
+					c.Fail(wasmtest.StatusCasMismatch)
+				}
+			})
+			end(probe)
+			g.host.Drain() // the release of a client that left comes a turn later
+			g.host.OnHostCall(nil)
+			g.host.Run(100 * ms)
+			next := g.sendModel(0, "m")
+			g.requireRunning(next, "the next probe")
+		})
+	}
+}
