@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -9,14 +8,7 @@ import (
 	"github.com/headgate/headgate/admission/config"
 )
 
-func runCheck(term terminal, args []string) error {
-	files, err := newFlagSet("check").parse(term, args)
-	if err != nil {
-		return err
-	}
-	if len(files) != 1 {
-		return errors.New("check wants one file: headgate check FILE (- is stdin)")
-	}
+func runCheck(term terminal, files []string) error {
 	text, err := readFile(term, files[0])
 	if err != nil {
 		return err

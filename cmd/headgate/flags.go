@@ -2,56 +2,61 @@ package main
 
 import (
 	"errors"
-	"flag"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
-// A flagSet is a flag.FlagSet whose errors are one line that names the flag as the documents do. It has --help.
+// A flagSet declares the flags of a command, in sections. Every command has --help.
 type flagSet struct {
-	*flag.FlagSet
-	refused error // why the last value was refused
+	*pflag.FlagSet
+	section string // the title above the flags that are declared next
 }
 
-func newFlagSet(command string) *flagSet {
-	f := &flagSet{FlagSet: flag.NewFlagSet(command, flag.ContinueOnError)}
-	f.SetOutput(io.Discard)
-	f.addHelp()
+// newFlagSet returns the command's flags, with --help among them.
+func newFlagSet(c *cobra.Command) *flagSet {
+	f := &flagSet{FlagSet: c.Flags()}
+	f.SortFlags = false
+	f.startSection("Help and version")
+	f.add(helpValue{switchValue{new(bool)}}, "help", "Print the flags, and end.").Shorthand = "h"
 	return f
 }
 
-// parse reads args and returns what follows the flags. After --help it prints the usage and returns flag.ErrHelp.
-func (f *flagSet) parse(term terminal, args []string) ([]string, error) {
-	err := f.Parse(f.joinSwitches(args))
-	switch {
-	case errors.Is(err, flag.ErrHelp), errors.Is(f.refused, flag.ErrHelp):
-		printUsage(term.out, f.Name(), f.FlagSet)
-		return nil, flag.ErrHelp
-	case f.refused != nil:
-		return nil, f.refused
-	case err != nil:
-		return nil, fmt.Errorf("%w (see `headgate help %s`)", err, f.Name())
-	}
-	return f.Args(), nil
-}
+// startSection begins a section of the usage.
+func (f *flagSet) startSection(title string) { f.section = title }
 
-// parseAll is parse for a command that takes flags only.
-func (f *flagSet) parseAll(term terminal, args []string) error {
-	rest, err := f.parse(term, args)
-	if err == nil && len(rest) > 0 {
-		err = fmt.Errorf("unexpected argument %q (see `headgate help %s`)", rest[0], f.Name())
+// sectionKey is the annotation that names a flag's section.
+const sectionKey = "headgate_section"
+
+func sectionOf(f *pflag.Flag) string { return f.Annotations[sectionKey][0] }
+
+func (f *flagSet) add(value pflag.Value, name, usage string) *pflag.Flag {
+	flag := &pflag.Flag{
+		Name: name, Usage: usage, Value: value, DefValue: value.String(),
+		Annotations: map[string][]string{sectionKey: {f.section}},
 	}
-	return err
+	if isSwitch(flag) {
+		flag.NoOptDefVal, flag.DefValue = "on", switchWord(value.String() == "on")
+	}
+	f.AddFlag(flag)
+	return flag
 }
 
 // isGiven reports whether the arguments had the flag.
-func (f *flagSet) isGiven(name string) bool {
-	found := false
-	f.Visit(func(given *flag.Flag) { found = found || given.Name == name })
-	return found
+func (f *flagSet) isGiven(name string) bool { return f.Changed(name) }
+
+// explainFlagError makes one line of an error of the flag library: it names the flag as the documents do.
+func explainFlagError(c *cobra.Command, err error) error {
+	var invalid *pflag.InvalidValueError
+	if errors.As(err, &invalid) {
+		return usageError{fmt.Errorf("--%s %q: %w", invalid.GetFlag().Name, invalid.GetValue(), invalid.Unwrap())}
+	}
+	about := strings.TrimSuffix("headgate help "+c.Name(), " headgate")
+	return usageError{fmt.Errorf("%w (see `%s`)", err, about)}
 }
 
 // A flagValue is the value of a flag that isn't a switch.
@@ -62,62 +67,58 @@ type flagValue struct {
 
 func (v flagValue) String() string        { return v.shown }
 func (v flagValue) Set(text string) error { return v.set(text) }
+func (flagValue) Type() string            { return "value" }
 
 // addFlag declares a flag whose value parse reads into target. shown is the default as the usage prints it.
 func addFlag[T any](f *flagSet, target *T, name, shown, usage string, parse func(string) (T, error)) {
-	f.Var(flagValue{shown, setter(f, name, parse, func(v T) { *target = v })}, name, usage)
+	f.add(flagValue{shown, setter(parse, func(v T) { *target = v })}, name, usage)
 }
 
 // addListFlag declares a flag that can be given many times, each time for one more element of target.
 func addListFlag[T any](f *flagSet, target *[]T, name, usage string, parse func(string) (T, error)) {
-	f.Var(flagValue{"", setter(f, name, parse, func(v T) { *target = append(*target, v) })}, name, usage)
+	f.add(flagValue{"", setter(parse, func(v T) { *target = append(*target, v) })}, name, usage)
 }
 
-// setter returns a function that parses a flag's text and calls take with the result. It keeps a refusal in f.
-func setter[T any](f *flagSet, name string, parse func(string) (T, error), take func(T)) func(string) error {
+// setter returns a function that parses a flag's text and calls take with the result.
+func setter[T any](parse func(string) (T, error), take func(T)) func(string) error {
 	return func(text string) error {
 		parsed, err := parse(text)
-		if err != nil {
-			f.refused = fmt.Errorf("--%s %q: %w", name, text, err)
-			return err
+		if err == nil {
+			take(parsed)
 		}
-		take(parsed)
-		return nil
+		return err
 	}
 }
 
 // A switchValue is the value of a switch. Every switch takes --name, --name on|off|true|false and
 // --name=on|off|true|false.
-type switchValue struct {
-	on  *bool
-	set func(string) error
+type switchValue struct{ on *bool }
+
+func (s switchValue) String() string { return switchWord(s.on != nil && *s.on) }
+
+func (s switchValue) Set(text string) error {
+	return setter(parseSwitch, func(on bool) { *s.on = on })(text)
 }
 
-func (s switchValue) String() string {
-	if s.on != nil && *s.on {
-		return "on"
-	}
-	return "off"
-}
+func (switchValue) Type() string { return "bool" } // the type of switches in the flag library
 
-func (s switchValue) Set(text string) error { return s.set(text) }
-func (switchValue) IsBoolFlag() bool        { return true } // package flag then sets it to "true" when no word is given
+// A helpValue is the value of --help. The library reads it and wants the words true and false.
+type helpValue struct{ switchValue }
+
+func (h helpValue) String() string { return strconv.FormatBool(h.on != nil && *h.on) }
+
+func isSwitch(f *pflag.Flag) bool { return f.Value.Type() == "bool" }
 
 // addSwitch declares a switch.
 func (f *flagSet) addSwitch(target *bool, name, usage string) {
-	f.Var(switchValue{target, setter(f, name, parseSwitch, func(on bool) { *target = on })}, name, usage)
+	f.add(switchValue{target}, name, usage)
 }
 
-// addHelp declares --help, a switch that ends the parsing and prints the usage, unless it is set to off.
-func (f *flagSet) addHelp() {
-	set := func(text string) error {
-		if on, err := parseSwitch(text); err == nil && !on {
-			return nil
-		}
-		f.refused = flag.ErrHelp
-		return flag.ErrHelp
+func switchWord(on bool) string {
+	if on {
+		return "on"
 	}
-	f.Var(switchValue{set: set}, "help", "Print the flags, and end.")
+	return "off"
 }
 
 func parseSwitch(text string) (bool, error) {
@@ -128,41 +129,6 @@ func parseSwitch(text string) (bool, error) {
 		return false, nil
 	}
 	return false, errors.New("want on or off")
-}
-
-// joinSwitches writes a switch and the word behind it as one argument, --name=word. Package flag would take the word
-// for the first argument behind the flags.
-func (f *flagSet) joinSwitches(args []string) []string {
-	var joined []string
-	for i := 0; i < len(args); i++ {
-		declared := f.declared(args[i])
-		if declared == nil || i+1 == len(args) {
-			joined = append(joined, args[i])
-			continue
-		}
-		_, isSwitch := declared.Value.(switchValue)
-		next := args[i+1]
-		switch {
-		case !isSwitch: // the next argument is its value, even one that looks like a flag
-			joined = append(joined, args[i], next)
-			i++
-		case strings.HasPrefix(next, "-"):
-			joined = append(joined, args[i])
-		default:
-			joined = append(joined, args[i]+"="+next)
-			i++
-		}
-	}
-	return joined
-}
-
-// declared returns the flag that an argument without a value names, or nil.
-func (f *flagSet) declared(arg string) *flag.Flag {
-	name, isFlag := strings.CutPrefix(arg, "-")
-	if !isFlag {
-		return nil
-	}
-	return f.Lookup(strings.TrimPrefix(name, "-"))
 }
 
 // shortest is the least duration of flags that can't be 0.

@@ -1,35 +1,36 @@
 package main
 
 import (
-	"flag"
-	"io"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 )
 
-// flagSets make the flags of each command that has more than --help.
-var flagSets = map[string]func() *flagSet{
-	"run": func() *flagSet {
-		flags := newFlagSet("run")
-		plan := runPlan{gateway: defaultGateway()}
-		plan.addFlags(flags)
-		return flags
-	},
-	"render": func() *flagSet {
-		flags := newFlagSet("render")
-		g := defaultGateway()
-		g.addFlags(flags)
-		return flags
-	},
+// commandsWithFlags make each command that has more flags than --help, without its action.
+var commandsWithFlags = map[string]func() *cobra.Command{
+	"run":    func() *cobra.Command { c, _, _ := newRun(); return c },
+	"render": func() *cobra.Command { c, _, _ := newRender(); return c },
 }
 
-// switchesOf are the names of the flags that package flag takes without a value.
-func switchesOf(flags *flagSet) (names []string) {
-	flags.VisitAll(func(f *flag.Flag) {
-		if s, ok := f.Value.(interface{ IsBoolFlag() bool }); ok && s.IsBoolFlag() {
+// parse reads arguments as headgate does, for a command without its action, and returns the command.
+func parse(c *cobra.Command, args ...string) error {
+	root := &cobra.Command{Use: "headgate", Args: noSuchCommand, SilenceErrors: true, SilenceUsage: true}
+	root.SetFlagErrorFunc(explainFlagError)
+	root.SetHelpFunc(func(*cobra.Command, []string) {})
+	root.AddCommand(c)
+	c.Run = func(*cobra.Command, []string) {}
+	root.SetArgs(plainArguments(root, append([]string{c.Name()}, args...)))
+	return root.Execute()
+}
+
+// switchesOf are the names of the flags that the flag library takes without a value.
+func switchesOf(c *cobra.Command) (names []string) {
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if f.NoOptDefVal != "" {
 			names = append(names, f.Name)
 		}
 	})
@@ -41,22 +42,21 @@ func TestFA6_EverySwitchTakesTheSameWords(t *testing.T) {
 		"": "on", " on": "on", " true": "on", "=on": "on", "=true": "on",
 		" off": "off", " false": "off", "=off": "off", "=false": "off",
 	}
-	for command, newFlags := range flagSets {
-		names := switchesOf(newFlags())
+	for command, newCommand := range commandsWithFlags {
+		names := switchesOf(newCommand())
 		require.Subset(t, names, []string{"circuit-breaker", "help", "upstream-disable-keep-alives", "version"})
 		for _, name := range names {
 			for word, want := range words {
 				for _, dashes := range []string{"-", "--"} {
 					args := dashes + name + word + " --workers 3"
-					flags := newFlags()
-					err := flags.parseAll(terminal{out: io.Discard}, strings.Fields(args))
-					if name == "help" && want == "on" {
-						require.ErrorIs(t, err, flag.ErrHelp, args)
-						continue
+					c := newCommand()
+					require.NoError(t, parse(c, strings.Fields(args)...), "%s %s", command, args)
+					on := c.Flags().Lookup(name).Value.String()
+					if name == "help" {
+						on = map[string]string{"true": "on", "false": "off"}[on]
 					}
-					require.NoError(t, err, "%s %s", command, args)
-					require.Equal(t, want, flags.Lookup(name).Value.String(), "%s %s", command, args)
-					require.True(t, flags.isGiven("workers"), "%s %s: what follows the switch is read", command, args)
+					require.Equal(t, want, on, "%s %s", command, args)
+					require.True(t, c.Flags().Changed("workers"), "%s %s: what follows the switch is read", command, args)
 				}
 			}
 		}
@@ -64,12 +64,12 @@ func TestFA6_EverySwitchTakesTheSameWords(t *testing.T) {
 }
 
 func TestFA6_EverySwitchRefusesOtherWords(t *testing.T) {
-	for command, newFlags := range flagSets {
-		for _, name := range switchesOf(newFlags()) {
+	for command, newCommand := range commandsWithFlags {
+		for _, name := range switchesOf(newCommand()) {
 			for _, form := range []string{" maybe", "=maybe"} {
-				err := newFlags().parseAll(terminal{out: io.Discard}, strings.Fields("--"+name+form))
-				if name == "help" {
-					require.ErrorIs(t, err, flag.ErrHelp, "%s --help answers whatever follows it", command)
+				err := parse(newCommand(), strings.Fields("--"+name+form)...)
+				if name == "help" && form == " maybe" {
+					require.NoError(t, err, "%s --help answers whatever follows it", command)
 					continue
 				}
 				require.EqualError(t, err, "--"+name+` "maybe": want on or off`, command)
@@ -94,8 +94,9 @@ func TestFA6_ASwitchThatIsOffChangesNothing(t *testing.T) {
 
 func parsedRun(t *testing.T, args ...string) *runPlan {
 	t.Helper()
-	plan, err := parseRun(terminal{}, append([]string{"--sample"}, args...))
-	require.NoError(t, err)
+	c, flags, plan := newRun()
+	require.NoError(t, parse(c, append([]string{"--sample"}, args...)...))
+	require.NoError(t, plan.resolve(flags))
 	return plan
 }
 

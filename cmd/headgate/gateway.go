@@ -46,9 +46,14 @@ func defaultGateway() gateway {
 }
 
 func (g *gateway) addFlags(f *flagSet) {
+	f.addSwitch(&g.version, "version", "Print the version, and end.")
+	f.startSection("Where it listens and sends")
 	addFlag(f, &g.upstream, "upstream", "",
 		"Send requests to the model API at `URL`: http[s]://HOST[:PORT][/PATH].", parseUpstream)
 	addFlag(f, &g.bind, "bind", g.bind.String(), "Listen for clients at `IP:PORT`.", parseBind)
+	f.addSwitch(&g.disableKeepAlives, "upstream-disable-keep-alives",
+		"Open a new connection to the upstream for each try.")
+	f.startSection("Limits and queues")
 	addListFlag(f, &g.limits, "limit",
 		"Govern the requests that match `PATTERN`: [METHOD ]/path[:N][@group]. Give the flag once for each pattern. "+
 			"Without it, Headgate governs the well-known model APIs.", parsePattern)
@@ -63,12 +68,10 @@ func (g *gateway) addFlags(f *flagSet) {
 		"Let a request wait for at most `DURATION` in a queue.")
 	g.retries.addFlags(f)
 	g.shaping.addFlags(f)
-	f.addSwitch(&g.disableKeepAlives, "upstream-disable-keep-alives",
-		"Open a new connection to the upstream for each try.")
+	f.startSection("The process")
 	addFlag(f, &g.workers, "workers", "one per CPU", "Run Envoy with `N` worker threads.", wholeNumberFrom(1))
 	addFlag(f, &g.wasm, "wasm", "headgate.wasm beside this program", "Load the module from the file at `PATH`.",
 		func(path string) (string, error) { return path, nil })
-	f.addSwitch(&g.version, "version", "Print the version, and end.")
 }
 
 // resolveConflicts changes a default that contradicts a given flag, and refuses given flags that contradict each other.

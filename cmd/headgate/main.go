@@ -1,16 +1,18 @@
 // Command headgate runs a governed gateway to a model API, prints the configuration that it would run with, and checks
 // plugin configurations.
 //
-// Errors are one line on stderr that says what to do, and exit status 1.
+// Errors are one line on stderr that says what to do. The exit status is 2 when the command line is wrong, and 1 after
+// any other error.
 package main
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
 	"strings"
+
+	"github.com/spf13/cobra"
 )
 
 // A terminal is where a command reads and writes.
@@ -20,81 +22,107 @@ type terminal struct {
 	err io.Writer
 }
 
-// A command is the first word behind headgate. run gets the arguments behind that word.
-type command struct {
-	name     string
-	synopsis string
-	summary  string
-	run      func(term terminal, args []string) error
-}
-
-// commands is a function: a variable would refer to itself, since runHelp needs it.
-func commands() []command {
-	return []command{
-		{"run", "run --upstream URL [FLAGS]", "Run Envoy as a governed gateway to the model API at URL.", runRun},
-		{"render", "render envoy|istio [FLAGS]", "Print the configuration that run would use.", runRender},
-		{"check", "check FILE", "Validate a plugin configuration in JSON. FILE can be -, for stdin.", runCheck},
-		{"version", "version", "Print the version.", runVersion},
-		{"help", "help [COMMAND]", "Print the commands, or the flags of a command.", runHelp},
-	}
-}
-
 func main() {
 	os.Exit(headgate(terminal{os.Stdin, os.Stdout, os.Stderr}, os.Args[1:]))
 }
 
+// The exit statuses.
+const (
+	statusFailed = 1
+	statusUsage  = 2
+)
+
+// A usageError says what is wrong with the command line.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
 // headgate runs the command that args name and returns the exit status.
 func headgate(term terminal, args []string) int {
-	err := dispatch(term, args)
-	if err == nil || errors.Is(err, flag.ErrHelp) {
+	root := rootCommand(term)
+	root.SetArgs(plainArguments(root, args))
+	err := root.Execute()
+	if err == nil {
 		return 0
 	}
 	fmt.Fprintln(term.err, "headgate:", err)
-	return 1
+	if errors.As(err, &usageError{}) {
+		return statusUsage
+	}
+	return statusFailed
 }
 
-func dispatch(term terminal, args []string) error {
+// rootCommand is headgate itself, with all its commands.
+func rootCommand(term terminal) *cobra.Command {
+	cobra.EnableCommandSorting = false // the order below is that of use
+	printsVersion := false
+	root := &cobra.Command{
+		Use:   "headgate",
+		Short: "Headgate: admission control for model traffic, inside Envoy.",
+		Args:  noSuchCommand,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if printsVersion {
+				return printVersion(term)
+			}
+			return usageError{fmt.Errorf("no command: %s", wantedCommands(c))}
+		},
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+	}
+	root.SetIn(term.in)
+	root.SetOut(term.out)
+	root.SetErr(term.err)
+	root.SetFlagErrorFunc(explainFlagError)
+	root.SetHelpFunc(func(c *cobra.Command, _ []string) { printHelp(term.out, c) })
+	newFlagSet(root).addSwitch(&printsVersion, "version", "Print the version, and end.")
+	root.AddCommand(
+		runCommand(term), renderCommand(term), checkCommand(term),
+		completionCommand(term), versionCommand(term))
+	root.SetHelpCommand(helpCommand())
+	return root
+}
+
+// noSuchCommand refuses what follows headgate and names no command.
+func noSuchCommand(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
-		return errors.New("no command: want run, render, check, version or help (try `headgate help`)")
+		return nil
 	}
-	name := strings.TrimLeft(args[0], "-") // --version and --help are commands too
-	if name == "h" {
-		name = "help"
-	}
-	for _, c := range commands() {
-		if c.name == name {
-			return c.run(term, args[1:])
-		}
-	}
-	return fmt.Errorf("no command %q: want run, render, check, version or help (try `headgate help`)", args[0])
+	return usageError{fmt.Errorf("no command %q: %s", args[0], wantedCommands(c))}
 }
 
-func runHelp(term terminal, args []string) error {
-	if len(args) > 0 && args[0] != "help" {
-		return dispatch(term, []string{args[0], "--help"})
+// wantedCommands names the commands that there are.
+func wantedCommands(c *cobra.Command) string {
+	var names []string
+	for _, known := range c.Root().Commands() {
+		if !known.Hidden {
+			names = append(names, known.Name())
+		}
 	}
-	fmt.Fprintln(term.out, "Headgate: admission control for model traffic, inside Envoy.\n\nUsage:")
-	for _, c := range commands() {
-		fmt.Fprintf(term.out, "  headgate %-28s %s\n", c.synopsis, c.summary)
-	}
-	return nil
+	last := len(names) - 1
+	return "want " + strings.Join(names[:last], ", ") + " or " + names[last] + " (try `headgate help`)"
 }
 
-// printUsage prints a command's line and its flags.
-func printUsage(w io.Writer, name string, flags *flag.FlagSet) {
-	for _, c := range commands() {
-		if c.name == name {
-			fmt.Fprintf(w, "Usage: headgate %s\n%s\n", c.synopsis, c.summary)
-		}
+// noArguments refuses what follows a command's flags.
+func noArguments(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
 	}
-	flags.VisitAll(func(f *flag.Flag) {
-		value, usage := flag.UnquoteUsage(f)
-		if _, isSwitch := f.Value.(switchValue); isSwitch {
-			value = "[on|off]"
-		}
-		if f.DefValue != "" {
-			usage += " (default " + f.DefValue + ")"
-		}
-		fmt.Fprintf(w, "  %-40s %s\n", strings.TrimSpace("--"+f.Name+" "+value), usage)
-	})
+	return usageError{fmt.Errorf("unexpected argument %q (see `headgate help %s`)", args[0], c.Name())}
+}
+
+func checkCommand(term terminal) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "check FILE",
+		Short: "Validate a plugin configuration in JSON. FILE can be -, for stdin.",
+		Args: func(_ *cobra.Command, files []string) error {
+			if len(files) != 1 {
+				return usageError{errors.New("check wants one file: headgate check FILE (- is stdin)")}
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, files []string) error { return runCheck(term, files) },
+	}
+	newFlagSet(c)
+	return c
 }

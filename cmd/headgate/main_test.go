@@ -36,12 +36,12 @@ const (
 
 // usageErrors are wrong arguments and the error that they get.
 var usageErrors = []struct{ args, want string }{
-	{"", "no command: want run, render, check, version or help (try `headgate help`)"},
-	{"serve", "no command \"serve\": want run, render, check, version or help (try `headgate help`)"},
-	{"help serve", "no command \"serve\": want run, render, check, version or help (try `headgate help`)"},
+	{"", "no command: want run, render, check, completion, version or help (try `headgate help`)"},
+	{"serve", "no command \"serve\": want run, render, check, completion, version or help (try `headgate help`)"},
+	{"help serve", "no command \"serve\": want run, render, check, completion, version or help (try `headgate help`)"},
 	{"version now", "unexpected argument \"now\" (see `headgate help version`)"},
 	{"run", "--upstream is missing: where is the model API? e.g. --upstream https://api.example.com"},
-	{"run --upstream", "flag needs an argument: -upstream (see `headgate help run`)"},
+	{"run --upstream", "flag needs an argument: --upstream (see `headgate help run`)"},
 	{"run --upstream example.com", `--upstream "example.com": ` + upstreamForm},
 	{"run --upstream http://a?b=c",
 		`--upstream "http://a?b=c": ` + upstreamForm +
@@ -50,7 +50,7 @@ var usageErrors = []struct{ args, want string }{
 	{"run --sample --upstream http://a", "--sample brings its own model API: leave out --upstream or --sample"},
 	{"run --sample now", `--sample "now": want on or off`},
 	{"run --workers 1 now", "unexpected argument \"now\" (see `headgate help run`)"},
-	{"run --sample --colour", "flag provided but not defined: -colour (see `headgate help run`)"},
+	{"run --sample --colour", "unknown flag: --colour (see `headgate help run`)"},
 	{"run --sample --bind host:1", `--bind "host:1": ` + bindForm},
 	{"run --sample --bind :10000", `--bind ":10000": ` + bindForm},
 	{"run --sample --concurrency 0", `--concurrency "0": want a whole number from 1 to 100000`},
@@ -88,22 +88,30 @@ var usageErrors = []struct{ args, want string }{
 	{"render istio --cb-penalty 20s --cb-max-penalty 10s",
 		"--cb-penalty 20s is above --cb-max-penalty 10s: want it the other way round"},
 	{"run --sample --workers 0", `--workers "0": want a whole number from 1 to 100000`},
-	{"run --sample --wasm no/such.wasm",
-		"no wasm module at no/such.wasm: make it with `make build`, or say where it is with --wasm"},
 	{"render", "render what? want `headgate render envoy` or `headgate render istio`"},
 	{"render --workers 1", "render what? want `headgate render envoy` or `headgate render istio`"},
 	{"render gateway", "render what? want `headgate render envoy` or `headgate render istio`"},
 	{"render envoy", "--upstream is missing: where is the model API? e.g. --upstream https://api.example.com"},
 	{"check", "check wants one file: headgate check FILE (- is stdin)"},
+	{"completion", "completion for which shell? want bash, zsh or fish"},
+	{"completion csh", "completion for which shell? want bash, zsh or fish"},
+}
+
+// otherErrors are errors of commands that are written as they should be.
+var otherErrors = []struct{ args, want string }{
+	{"run --sample --wasm no/such.wasm",
+		"no wasm module at no/such.wasm: make it with `make build`, or say where it is with --wasm"},
 	{"check no/such.json", "open no/such.json: no such file or directory"},
 }
 
 func TestErrorsAreOneLineThatSaysWhatToDo(t *testing.T) {
-	for _, c := range usageErrors {
-		status, out, errs := call("", strings.Fields(c.args)...)
-		require.Equal(t, 1, status, c.args)
-		require.Equal(t, "headgate: "+c.want+"\n", errs, c.args)
-		require.Empty(t, out, c.args)
+	for want, errors := range map[int][]struct{ args, want string }{2: usageErrors, 1: otherErrors} {
+		for _, c := range errors {
+			status, out, errs := call("", strings.Fields(c.args)...)
+			require.Equal(t, "headgate: "+c.want+"\n", errs, c.args)
+			require.Equal(t, want, status, c.args)
+			require.Empty(t, out, c.args)
+		}
 	}
 }
 

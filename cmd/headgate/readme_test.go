@@ -20,8 +20,7 @@ func TestREADMEShowsWhatTheToolDoes(t *testing.T) {
 	_, err = config.Parse([]byte(shown[1]))
 	require.NoError(t, err)
 
-	plan, err := parseRun(terminal{}, []string{"--sample"})
-	require.NoError(t, err)
+	plan := parsedRun(t)
 	plan.upstream = &upstream{host: "127.0.0.1", port: 1}
 	const url = "http://127.0.0.1:10000"
 	for _, shown := range []string{

@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/headgate/headgate/envoy"
 )
@@ -16,36 +17,61 @@ var (
 	errNoTarget   = errors.New("render what? want `headgate render envoy` or `headgate render istio`")
 )
 
-func runRender(term terminal, args []string) error {
-	target, rest := "", args
-	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
-		target, rest = args[0], args[1:]
+func renderCommand(term terminal) *cobra.Command {
+	c, flags, g := newRender()
+	c.RunE = func(_ *cobra.Command, args []string) error {
+		if g.version {
+			return printVersion(term)
+		}
+		render := map[string]func() ([]byte, error){"envoy": g.renderBootstrap, "istio": g.renderWasmPlugin}[target(args)]
+		if render == nil {
+			return usageError{errNoTarget}
+		}
+		if err := g.resolveConflicts(flags); err != nil {
+			return usageError{err}
+		}
+		text, err := render()
+		if err != nil {
+			return err
+		}
+		_, err = term.out.Write(text)
+		return err
+	}
+	return c
+}
+
+// newRender makes the command render without its action, its flags, and the gateway that they describe.
+func newRender() (*cobra.Command, *flagSet, *gateway) {
+	c := &cobra.Command{
+		Use:       "render envoy|istio [FLAGS]",
+		Short:     "Print the configuration that run would use.",
+		Example:   renderExamples,
+		ValidArgs: []string{"envoy", "istio"},
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 || len(args) == 1 && target(args) == "" {
+				return usageError{errNoTarget}
+			}
+			return nil
+		},
 	}
 	g := defaultGateway()
-	render, known := map[string]func() ([]byte, error){"envoy": g.renderBootstrap, "istio": g.renderWasmPlugin}[target]
-	if target != "" && !known {
-		return errNoTarget
-	}
-	flags := newFlagSet("render")
+	flags := newFlagSet(c)
 	g.addFlags(flags)
-	if err := flags.parseAll(term, rest); err != nil {
-		return err
+	return c, flags, &g
+}
+
+const renderExamples = `  # An Envoy bootstrap.
+  headgate render envoy --upstream https://api.example.com --concurrency 4 >envoy.yaml
+
+  # A WasmPlugin with the same limits, for a gateway of Istio's.
+  headgate render istio --limit 'POST /chat/completions:8' >wasmplugin.yaml`
+
+// target is what to render: envoy, istio, or nothing that is known.
+func target(args []string) string {
+	if len(args) == 1 && (args[0] == "envoy" || args[0] == "istio") {
+		return args[0]
 	}
-	if g.version {
-		return printVersion(term)
-	}
-	if !known {
-		return errNoTarget
-	}
-	if err := g.resolveConflicts(flags); err != nil {
-		return err
-	}
-	text, err := render()
-	if err != nil {
-		return err
-	}
-	_, err = term.out.Write(text)
-	return err
+	return ""
 }
 
 // The parts of envoy.yaml that the flags decide.
@@ -68,7 +94,7 @@ const (
 // renderBootstrap returns envoy.yaml with the gateway's values.
 func (g *gateway) renderBootstrap() ([]byte, error) {
 	if g.upstream == nil {
-		return nil, errNoUpstream
+		return nil, usageError{errNoUpstream}
 	}
 	wasm, err := filepath.Abs(g.wasm)
 	if err != nil {

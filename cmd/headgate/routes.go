@@ -73,12 +73,12 @@ var routeIndex = regexp.MustCompile(`routes\[(\d+)\]`)
 func (g *gateway) explainRefusal(err error) error {
 	var refused *config.Error
 	if len(g.limits) == 0 || !errors.As(err, &refused) || !routeIndex.MatchString(refused.Field) {
-		return fmt.Errorf("these flags make no plugin configuration: %w", err)
+		return usageError{fmt.Errorf("these flags make no plugin configuration: %w", err)}
 	}
-	return errors.New(routeIndex.ReplaceAllStringFunc(refused.Error(), func(at string) string {
+	return usageError{errors.New(routeIndex.ReplaceAllStringFunc(refused.Error(), func(at string) string {
 		i, _ := strconv.Atoi(at[len("routes[") : len(at)-1])
 		return "--limit " + strconv.Quote(g.limits[i].text)
-	}))
+	}))}
 }
 
 // A methodPaths has the governed paths of one method. The method "" stands for every method.

@@ -10,6 +10,8 @@ import (
 	"os/signal"
 	"path/filepath"
 	"syscall"
+
+	"github.com/spf13/cobra"
 )
 
 // The limits for the sample. They are low, so that a few requests show all three outcomes: admitted, waiting, refused.
@@ -26,48 +28,62 @@ type runPlan struct {
 	printConfig bool
 }
 
-func runRun(term terminal, args []string) error {
-	plan, err := parseRun(term, args)
-	if err != nil {
-		return err
+func runCommand(term terminal) *cobra.Command {
+	c, flags, plan := newRun()
+	c.RunE = func(*cobra.Command, []string) error {
+		if plan.version {
+			return printVersion(term)
+		}
+		if err := plan.resolve(flags); err != nil {
+			return usageError{err}
+		}
+		if plan.printConfig {
+			return plan.writeConfig(term.out)
+		}
+		return plan.runUntilSignal(term)
 	}
-	switch {
-	case plan.version:
-		return printVersion(term)
-	case plan.printConfig:
-		return plan.writeConfig(term.out)
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	err = plan.run(ctx, term)
-	if ctx.Err() != nil {
-		return nil // a signal ended the run, and caused whatever failed on the way
-	}
-	return err
+	return c
 }
 
-func parseRun(term terminal, args []string) (*runPlan, error) {
+// newRun makes the command run without its action, its flags, and the plan that they fill.
+func newRun() (*cobra.Command, *flagSet, *runPlan) {
+	c := &cobra.Command{
+		Use:     "run --upstream URL [FLAGS]",
+		Short:   "Run Envoy as a governed gateway to the model API at URL.",
+		Args:    noArguments,
+		Example: runExamples,
+	}
 	plan := &runPlan{gateway: defaultGateway()}
 	plan.admin = netip.MustParseAddrPort("127.0.0.1:0") // any free port: two gateways can run side by side
-	flags := newFlagSet("run")
+	flags := newFlagSet(c)
 	plan.addFlags(flags)
-	return plan, plan.parse(term, flags, args)
+	return c, flags, plan
 }
+
+const runExamples = `  # A sample model API, to see what the limits do.
+  headgate run --sample
+
+  # Four requests to a provider at once. Fifty more wait for up to 20 seconds.
+  headgate run --upstream https://api.example.com --concurrency 4 --queue 50 --queue-timeout 20s
+
+  # Limits for each route, and one for both together.
+  headgate run --upstream https://api.example.com --limit 'POST /chat/completions:8' \
+    --limit 'POST /embeddings:32' --global-concurrency 36 --retry 3
+
+  # What the flags become, without running it.
+  headgate run --upstream http://127.0.0.1:8080 --print-config`
 
 func (p *runPlan) addFlags(f *flagSet) {
 	p.gateway.addFlags(f)
+	f.startSection("Trying and looking")
 	f.addSwitch(&p.sample, "sample", "Use a sample model API instead of --upstream.")
 	f.addSwitch(&p.verbose, "verbose", "Show Envoy's log.")
 	f.addSwitch(&p.printConfig, "print-config", "Print what the flags become, and end.")
 }
 
-func (p *runPlan) parse(term terminal, flags *flagSet, args []string) error {
-	if err := flags.parseAll(term, args); err != nil {
-		return err
-	}
+// resolve completes the plan after its flags are read. It refuses flags that contradict each other.
+func (p *runPlan) resolve(flags *flagSet) error {
 	switch {
-	case p.version:
-		return nil
 	case p.sample && p.upstream != nil:
 		return errors.New("--sample brings its own model API: leave out --upstream or --sample")
 	case p.sample:
@@ -76,6 +92,17 @@ func (p *runPlan) parse(term terminal, flags *flagSet, args []string) error {
 		return errNoUpstream
 	}
 	return p.resolveConflicts(flags)
+}
+
+// runUntilSignal runs the gateway until it ends or a signal comes.
+func (p *runPlan) runUntilSignal(term terminal) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	err := p.run(ctx, term)
+	if ctx.Err() != nil {
+		return nil // a signal ended the run, and caused whatever failed on the way
+	}
+	return err
 }
 
 // useSampleLimits sets the limits that no flag has set to the sample's.

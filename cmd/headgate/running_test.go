@@ -1,7 +1,6 @@
 package main
 
 import (
-	"flag"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -11,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 )
 
@@ -23,6 +23,7 @@ func flagsOf(t *testing.T, command string) map[string]shownFlag {
 	status, out, _ := call("", command, "--help")
 	require.Equal(t, 0, status)
 	shown := map[string]shownFlag{}
+	out = regexp.MustCompile(`\n {9,}`).ReplaceAllString(out, " ") // sentences go on in the next line
 	flagLine := regexp.MustCompile(`(?m)^  --(\S+)(?: \S+)? +(.*?)(?: \(default (.*)\))?$`)
 	for _, line := range flagLine.FindAllStringSubmatch(out, -1) {
 		shown[line[1]] = shownFlag{line[3], line[2]}
@@ -85,7 +86,7 @@ func TestFlagsHaveTheirKnownNamesAndDefaults(t *testing.T) {
 		"adaptive-headroom-window circuit-breaker cb-threshold cb-window cb-open-timeout cb-max-open-timeout cb-penalty " +
 		"cb-max-penalty upstream-disable-keep-alives")
 	defaults := strings.Fields("4 off 30s unlimited 5 1s 500ms 30s on 200ms 200ms 2s off 30s on 5 30s 10s 120s 2s 60s off")
-	flags := flagSets["run"]()
+	flags := commandsWithFlags["run"]().Flags()
 	for i, name := range names {
 		require.Equal(t, defaults[i], flags.Lookup(name).DefValue, name)
 	}
@@ -99,7 +100,7 @@ func TestDefaultsAreWhatTheUsageShows(t *testing.T) {
 	notText := []string{"workers", "wasm"}                 // their defaults are described, not written
 	ofSample := []string{"sample", "concurrency", "queue"} // parsedRun changes them
 	var args []string
-	flagSets["run"]().VisitAll(func(f *flag.Flag) {
+	commandsWithFlags["run"]().Flags().VisitAll(func(f *pflag.Flag) {
 		if f.DefValue != "" && !slices.Contains(notText, f.Name) && !slices.Contains(ofSample, f.Name) {
 			args = append(args, "--"+f.Name+"="+f.DefValue)
 		}

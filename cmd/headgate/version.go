@@ -3,16 +3,22 @@ package main
 import (
 	"fmt"
 	"runtime/debug"
+
+	"github.com/spf13/cobra"
 )
 
 // version is what make build has the linker put here.
 var version string
 
-func runVersion(term terminal, args []string) error {
-	if err := newFlagSet("version").parseAll(term, args); err != nil {
-		return err
+func versionCommand(term terminal) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "version",
+		Short: "Print the version.",
+		Args:  noArguments,
+		RunE:  func(*cobra.Command, []string) error { return printVersion(term) },
 	}
-	return printVersion(term)
+	newFlagSet(c)
+	return c
 }
 
 func printVersion(term terminal) error {
