@@ -12,11 +12,18 @@ import (
 func (p *runPlan) announce(w io.Writer, address netip.AddrPort, admin string) {
 	url := "http://" + clientAddress(address).String()
 	fmt.Fprintf(w, "Headgate is up: %s (model API: %s)\n", url, p.upstreamName())
+	if mode := p.modeLine(); mode != "" {
+		fmt.Fprintf(w, "Mode:    %s\n", mode)
+	}
 	fmt.Fprintf(w, "Limits:  %s\n", p.limitsLine())
-	fmt.Fprintf(w, "For:     %s; the rest passes untouched\n", p.governed())
+	fmt.Fprintf(w, "For:     %s\n", p.forLine())
 	fmt.Fprintf(w, "Retries: %s\n", p.retries.String())
 	fmt.Fprintf(w, "Numbers: http://%s/stats?filter=wasmcustom.headgate\n", admin)
-	if !address.Addr().IsLoopback() {
+	switch {
+	case address.Addr().IsLoopback():
+	case p.file != nil:
+		fmt.Fprintln(w, "Open:    other machines can reach it, and can send the headers that the configuration trusts")
+	default:
 		fmt.Fprintln(w, "Open:    other machines can reach it, so x-tenant is ignored; all requests are one tenant's")
 	}
 	fmt.Fprintf(w, "\nTry it:\n  %s\n", p.curl(url))
@@ -45,7 +52,26 @@ func (p *runPlan) upstreamName() string {
 	return p.upstream.String()
 }
 
+// modeLine says what the plugin does where that is not its usual work.
+func (p *runPlan) modeLine() string {
+	mode := p.mode
+	if mode == "" && p.file != nil {
+		mode = modes[p.file.cfg.Mode]
+	}
+	return map[string]string{
+		"shadow":   "shadow: every request passes, and the stats say what would be refused",
+		"disabled": "disabled: every request passes, and nothing is counted",
+	}[mode]
+}
+
 func (p *runPlan) limitsLine() string {
+	if p.file != nil {
+		names := make([]string, len(p.file.cfg.Pools))
+		for i := range names {
+			names[i] = p.file.cfg.Pools[i].Name
+		}
+		return fmt.Sprintf("the pools of %s (%s); it is read again when it changes", p.configPath, strings.Join(names, ", "))
+	}
 	atOnce := strconv.Itoa(p.concurrency) + " at once"
 	if len(p.limits) > 0 {
 		atOnce = "as the patterns say"
@@ -59,12 +85,31 @@ func (p *runPlan) limitsLine() string {
 	return fmt.Sprintf("%s, %d more wait up to %s, the next gets 429", atOnce, p.queue, shortDuration(p.queueTimeout))
 }
 
+func (p *runPlan) forLine() string {
+	if p.file != nil && len(p.file.cfg.Routes) == 0 {
+		return "every request"
+	}
+	return p.governed() + "; the rest passes untouched"
+}
+
 // governed names the requests that the limits are for.
 func (p *runPlan) governed() string {
+	if p.file != nil {
+		return p.governedByFile()
+	}
 	if len(p.limits) == 0 {
 		return "the well-known model APIs (OpenAI, Anthropic, Gemini, Azure, Ollama), all together"
 	}
 	return strings.Join(p.routes(nil), ", ")
+}
+
+func (p *runPlan) governedByFile() string {
+	routes := p.file.cfg.Routes
+	names := make([]string, len(routes))
+	for i := range routes {
+		names[i] = strings.TrimSpace(routes[i].Method + " /" + strings.Join(routes[i].Segments, "/"))
+	}
+	return strings.Join(names, ", ")
 }
 
 func (r *retries) String() string {

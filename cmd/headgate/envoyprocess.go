@@ -109,7 +109,11 @@ func (p *envoyProcess) listening() (netip.AddrPort, bool) {
 	if err != nil {
 		return netip.AddrPort{}, false
 	}
-	p.admin = strings.TrimSpace(string(admin))
+	address, err := netip.ParseAddrPort(strings.TrimSpace(string(admin)))
+	if err != nil {
+		return netip.AddrPort{}, false
+	}
+	p.admin = clientAddress(address).String()
 	if _, err := p.ask("/ready"); err != nil {
 		return netip.AddrPort{}, false
 	}
@@ -145,16 +149,6 @@ func (p *envoyProcess) ask(path string) ([]byte, error) {
 		return nil, errors.New(reply.Status)
 	}
 	return io.ReadAll(reply.Body)
-}
-
-// wait returns nil when ctx is done, or an error when Envoy ends before that.
-func (p *envoyProcess) wait(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		return nil
-	case <-p.ended:
-		return p.endError("ended")
-	}
 }
 
 // endError says that Envoy ended, and why. what is the first part of the message.

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -48,6 +49,16 @@ func (f *flagSet) add(value pflag.Value, name, usage string) *pflag.Flag {
 
 // isGiven reports whether the arguments had the flag.
 func (f *flagSet) isGiven(name string) bool { return f.Changed(name) }
+
+// givenIn returns the names of the flags of these sections that the arguments had.
+func (f *flagSet) givenIn(sections []string) (names []string) {
+	f.VisitAll(func(flag *pflag.Flag) {
+		if flag.Changed && slices.Contains(sections, sectionOf(flag)) {
+			names = append(names, flag.Name)
+		}
+	})
+	return names
+}
 
 // explainFlagError makes one line of an error of the flag library: it names the flag as the documents do.
 func explainFlagError(c *cobra.Command, err error) error {

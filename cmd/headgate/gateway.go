@@ -28,8 +28,18 @@ type gateway struct {
 	disableKeepAlives bool
 	workers           int
 	wasm              string
-	version           bool // only print the version
+	configPath        string      // "": the flags make the plugin configuration
+	file              *pluginFile // the one at configPath, once it is read
+	mode              string      // "": enforce, or the file's mode
+	version           bool        // only print the version
 }
+
+// The titles of the sections whose flags --config takes the place of.
+const (
+	sectionLimits       = "Limits and queues"
+	sectionAfterRequest = "After a request has ended"
+	sectionBreaker      = "Circuit breaker"
+)
 
 func defaultGateway() gateway {
 	return gateway{
@@ -53,7 +63,13 @@ func (g *gateway) addFlags(f *flagSet) {
 	addFlag(f, &g.bind, "bind", g.bind.String(), "Listen for clients at `IP:PORT`.", parseBind)
 	f.addSwitch(&g.disableKeepAlives, "upstream-disable-keep-alives",
 		"Open a new connection to the upstream for each try.")
-	f.startSection("Limits and queues")
+	f.startSection("A configuration of your own")
+	addFlag(f, &g.configPath, "config", "",
+		"Use the plugin configuration in `FILE`, JSON or YAML, in place of what the flags for limits, holds and the "+
+			"breaker make.", parsePath)
+	addFlag(f, &g.mode, "mode", "",
+		"Set the `MODE` of the plugin: enforce, shadow (only count) or disabled (do nothing).", parseMode)
+	f.startSection(sectionLimits)
 	addListFlag(f, &g.limits, "limit",
 		"Govern the requests that match `PATTERN`: [METHOD ]/path[:N][@group]. Give the flag once for each pattern. "+
 			"Without it, Headgate governs the well-known model APIs.", parsePattern)
@@ -71,15 +87,25 @@ func (g *gateway) addFlags(f *flagSet) {
 	f.startSection("The process")
 	addFlag(f, &g.workers, "workers", "one per CPU", "Run Envoy with `N` worker threads.", wholeNumberFrom(1))
 	addFlag(f, &g.wasm, "wasm", "headgate.wasm beside this program", "Load the module from the file at `PATH`.",
-		func(path string) (string, error) { return path, nil })
+		parsePath)
 }
 
 // resolveConflicts changes a default that contradicts a given flag, and refuses given flags that contradict each other.
 func (g *gateway) resolveConflicts(f *flagSet) error {
+	if err := g.refuseReplacedFlags(f); err != nil {
+		return err
+	}
 	if err := g.retries.resolveConflicts(f); err != nil {
 		return err
 	}
 	return g.shaping.resolveConflicts(f)
+}
+
+func parsePath(text string) (string, error) {
+	if text == "" {
+		return "", errors.New("want the path of a file")
+	}
+	return text, nil
 }
 
 func parseGlobal(text string) (int, error) {
@@ -110,15 +136,31 @@ func executableDir() string {
 	return filepath.Dir(path)
 }
 
-// parseBind reads an IP address with a port. Of names it takes localhost only, since Envoy resolves no names for a
+// parseAddress reads an IP address with a port. Of names it takes localhost only, since Envoy resolves no names for a
 // listener.
-func parseBind(text string) (netip.AddrPort, error) {
+func parseAddress(text string) (netip.AddrPort, error) {
 	if port, found := strings.CutPrefix(text, "localhost:"); found {
 		text = "127.0.0.1:" + port
 	}
-	bind, err := netip.ParseAddrPort(text)
-	if err != nil || bind.Addr().Zone() != "" {
+	address, err := netip.ParseAddrPort(text)
+	if err == nil && address.Addr().Zone() != "" {
+		err = errors.New("a zone")
+	}
+	return address, err
+}
+
+func parseBind(text string) (netip.AddrPort, error) {
+	bind, err := parseAddress(text)
+	if err != nil {
 		return bind, errors.New("want IP:PORT, e.g. 127.0.0.1:10000, or 0.0.0.0:10000 for all interfaces")
 	}
 	return bind, nil
+}
+
+func parseAdmin(text string) (netip.AddrPort, error) {
+	admin, err := parseAddress(text)
+	if err != nil {
+		return admin, errors.New("want IP:PORT, e.g. 127.0.0.1:9901")
+	}
+	return admin, nil
 }

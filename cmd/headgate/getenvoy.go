@@ -13,8 +13,30 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/spf13/cobra"
+
 	"github.com/headgate/headgate/build"
 )
+
+func envoyCommand(term terminal) *cobra.Command {
+	c := &cobra.Command{
+		Use:     "envoy",
+		Short:   "Print the path of the Envoy that run would use. Fetch it if there is none.",
+		Example: "  \"$(headgate envoy)\" --version",
+		Args:    noArguments,
+		RunE: func(*cobra.Command, []string) error {
+			asked := catchSignals(false)
+			defer asked.stop()
+			path, err := findEnvoy(asked.end, term.err)
+			if err == nil {
+				_, err = fmt.Fprintln(term.out, path)
+			}
+			return err
+		},
+	}
+	newFlagSet(c)
+	return c
+}
 
 // findEnvoy returns the path of the Envoy that build/get-envoy finds or, on first use, fetches. It writes to progress
 // what takes long.

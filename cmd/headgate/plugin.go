@@ -105,6 +105,9 @@ func (g *gateway) plugin(template string) (*pluginConfig, error) {
 		cfg.Identity.Tenant = nil // a client on another machine could send any tenant header
 	}
 	cfg.Pools = g.pools()
+	if g.mode != "" {
+		cfg.Mode = g.mode
+	}
 	if _, err := config.Parse([]byte(cfg.textFor(cfg.Stage))); err != nil {
 		return nil, g.explainRefusal(err)
 	}

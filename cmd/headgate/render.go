@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/headgate/headgate/envoy"
 )
@@ -63,6 +64,9 @@ func newRender() (*cobra.Command, *flagSet, *gateway) {
 const renderExamples = `  # An Envoy bootstrap.
   headgate render envoy --upstream https://api.example.com --concurrency 4 >envoy.yaml
 
+  # The same around a plugin configuration of your own.
+  headgate render envoy --upstream https://api.example.com --config plugin.json >envoy.yaml
+
   # A WasmPlugin with the same limits, for a gateway of Istio's.
   headgate render istio --limit 'POST /chat/completions:8' >wasmplugin.yaml`
 
@@ -101,18 +105,22 @@ func (g *gateway) renderBootstrap() ([]byte, error) {
 		return nil, err
 	}
 	e := editYAML(envoy.Bootstrap)
-	config, err := g.plugin(e.text(filterPath + "configuration/value"))
+	governs, err := g.governing(e.text(filterPath + "configuration/value"))
 	if err != nil {
 		return nil, errors.Join(e.err, err)
 	}
 	e.setTopComment(g.topComment())
 	for stage, filter := range g.stages() {
-		e.set(filter+"configuration/value", config.textFor(stage))
+		text, err := governs.textFor(stage)
+		if err != nil {
+			return nil, err
+		}
+		e.set(filter+"configuration/value", text)
 		e.set(filter+"vm_config/code/local/filename", wasm)
 	}
 	e.setAddress("admin/", g.admin.Addr().String(), g.admin.Port())
 	e.setAddress(listenerPath, g.bind.Addr().String(), g.bind.Port())
-	g.setTimeouts(e)
+	setTimeouts(e, governs.longestWait)
 	if g.disableKeepAlives {
 		e.set(protocolPath+"common_http_protocol_options/max_requests_per_connection", 1)
 	}
@@ -120,9 +128,7 @@ func (g *gateway) renderBootstrap() ([]byte, error) {
 	if err := g.upstream.setCluster(e); err != nil {
 		return nil, err
 	}
-	if err := g.retries.editBootstrap(e, config.Routes); err != nil {
-		return nil, err
-	}
+	g.retries.editBootstrap(e, governs.routes)
 	return e.bytes()
 }
 
@@ -143,10 +149,9 @@ func (g *gateway) topComment() string {
 }
 
 // setTimeouts keeps Envoy's timeouts above the longest time that a request may wait in Headgate's queues.
-func (g *gateway) setTimeouts(e *yamlEdit) {
-	longest := g.queueTimeout * time.Duration(len(g.pools())) // a request may wait in each pool
-	e.set(connectionPath+"request_timeout", envoySeconds(longest+5*time.Minute))
-	e.set(connectionPath+"stream_idle_timeout", envoySeconds(longest+10*time.Minute))
+func setTimeouts(e *yamlEdit, longestWait time.Duration) {
+	e.set(connectionPath+"request_timeout", envoySeconds(longestWait+5*time.Minute))
+	e.set(connectionPath+"stream_idle_timeout", envoySeconds(longestWait+10*time.Minute))
 }
 
 // envoySeconds is a duration in the form that Envoy reads, rounded up to whole seconds.
@@ -169,12 +174,46 @@ func (e *yamlEdit) setAddress(path, host string, port uint16) {
 func (g *gateway) renderWasmPlugin() ([]byte, error) {
 	e := editYAML(envoy.WasmPlugin)
 	g.retries.count = 0 // in Istio a VirtualService retries, and the plugin sees all tries as one request
-	const config = "spec/pluginConfig/"
-	plugin, err := g.plugin(editYAML(envoy.Bootstrap).text(filterPath + "configuration/value"))
+	template := editYAML(envoy.Bootstrap).text(filterPath + "configuration/value")
+	if g.configPath != "" {
+		return g.renderFileForIstio(e, template)
+	}
+	plugin, err := g.plugin(template)
 	if err != nil {
 		return nil, err
+	}
+	const config = "spec/pluginConfig/"
+	if g.mode != "" {
+		e.set(config+"mode", g.mode)
 	}
 	e.set(config+"routes", plugin.Routes)
 	e.set(config+"pools", plugin.Pools)
 	return e.bytes()
+}
+
+// renderFileForIstio is renderWasmPlugin with the plugin configuration of --config.
+func (g *gateway) renderFileForIstio(e *yamlEdit, template string) ([]byte, error) {
+	governs, err := g.governing(template)
+	if err != nil {
+		return nil, err
+	}
+	text, err := governs.textFor("request")
+	if err != nil {
+		return nil, err
+	}
+	var document yaml.Node
+	if err := yaml.Unmarshal([]byte(text), &document); err != nil {
+		return nil, err
+	}
+	inBlocks(&document)
+	e.set("spec/pluginConfig", document.Content[0])
+	return e.bytes()
+}
+
+// inBlocks has a value that came from JSON written as YAML usually is, in lines without braces.
+func inBlocks(node *yaml.Node) {
+	node.Style = 0
+	for _, n := range node.Content {
+		inBlocks(n)
+	}
 }

@@ -6,6 +6,8 @@ import (
 	"math"
 	"strconv"
 	"time"
+
+	"github.com/headgate/headgate/admission/config"
 )
 
 // A retries says how often and when Envoy's router repeats a failed try.
@@ -97,10 +99,10 @@ const (
 var bootstrapComments []byte
 
 // editBootstrap makes the bootstrap retry the requests that the routes govern.
-func (r *retries) editBootstrap(e *yamlEdit, routes []string) error {
+func (r *retries) editBootstrap(e *yamlEdit, routes []config.Route) {
 	if !r.enabled() {
 		r.removeRetries(e)
-		return nil
+		return
 	}
 	e.set(routesPath+"0/per_request_buffer_limit_bytes", r.bodyBytes())
 	e.set(retryPath+"num_retries", r.count)
@@ -113,7 +115,7 @@ func (r *retries) editBootstrap(e *yamlEdit, routes []string) error {
 	e.set(retryPath+"retry_back_off/max_interval", envoyDuration(max(r.waitMax, base)))
 	e.set(retryPath+"rate_limited_retry_back_off/max_interval", envoyDuration(max(5*time.Minute, r.waitMax)))
 	r.setDelays(e)
-	return r.setRoutes(e, routes)
+	r.setRoutes(e, routes)
 }
 
 // removeRetries leaves the bootstrap with one Headgate filter and one route, which sends a request once.
@@ -176,18 +178,14 @@ func retryIn(seconds int) map[string]any {
 }
 
 // setRoutes gives Envoy one route for each method of the governed routes. The routes differ in what they match only.
-func (r *retries) setRoutes(e *yamlEdit, routes []string) error {
-	methods, err := pathsByMethod(routes)
-	if err != nil {
-		return err
-	}
+func (r *retries) setRoutes(e *yamlEdit, routes []config.Route) {
+	methods := pathsByMethod(routes)
 	for range len(methods) - 1 {
 		e.duplicate(routesPath + "0")
 	}
 	for i := range methods {
 		e.set(routesPath+strconv.Itoa(i)+"/match/headers", r.matchers(&methods[i]))
 	}
-	return nil
 }
 
 // matchers are the conditions on a request's headers for a retry: its path and method are governed, and its body is not

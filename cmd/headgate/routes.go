@@ -87,26 +87,30 @@ type methodPaths struct {
 	paths  []string // regular expressions
 }
 
-// pathsByMethod groups the governed patterns by their methods, in the order in which the methods first appear.
-func pathsByMethod(routes []string) ([]methodPaths, error) {
+// pathsByMethod groups the governed patterns by their methods, in the order in which the methods first appear. Without
+// patterns every request is governed.
+func pathsByMethod(routes []config.Route) []methodPaths {
+	if len(routes) == 0 {
+		return []methodPaths{{}}
+	}
 	var grouped []methodPaths
-	for _, text := range routes {
-		route, err := config.ParseRoute(text)
-		if err != nil {
-			return nil, err
-		}
-		i := slices.IndexFunc(grouped, func(m methodPaths) bool { return m.method == route.Method })
-		if i < 0 {
-			i, grouped = len(grouped), append(grouped, methodPaths{method: route.Method})
+	for i := range routes {
+		route := &routes[i]
+		at := slices.IndexFunc(grouped, func(m methodPaths) bool { return m.method == route.Method })
+		if at < 0 {
+			at, grouped = len(grouped), append(grouped, methodPaths{method: route.Method})
 		}
 		path := regexp.QuoteMeta(strings.Join(route.Segments, "/"))
-		grouped[i].paths = append(grouped[i].paths, strings.ReplaceAll(path, `\*`, `[^/?]*`))
+		grouped[at].paths = append(grouped[at].paths, strings.ReplaceAll(path, `\*`, `[^/?]*`))
 	}
-	return grouped, nil
+	return grouped
 }
 
 // expression is a regular expression for a request's path and query. It matches when the path ends with one of the
-// paths.
+// paths, or always where there are none.
 func (m *methodPaths) expression() string {
+	if len(m.paths) == 0 {
+		return ".*"
+	}
 	return `(?i)[^?]*/(?:` + strings.Join(m.paths, "|") + `)(?:\?.*)?`
 }

@@ -1,15 +1,14 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 )
@@ -26,6 +25,7 @@ type runPlan struct {
 	sample      bool
 	verbose     bool
 	printConfig bool
+	notes       *notes
 }
 
 func runCommand(term terminal) *cobra.Command {
@@ -70,11 +70,17 @@ const runExamples = `  # A sample model API, to see what the limits do.
   headgate run --upstream https://api.example.com --limit 'POST /chat/completions:8' \
     --limit 'POST /embeddings:32' --global-concurrency 36 --retry 3
 
+  # A plugin configuration of your own, in shadow mode: every request passes, and the stats say what would happen.
+  headgate run --upstream https://api.example.com --config plugin.yaml --mode shadow
+
   # What the flags become, without running it.
   headgate run --upstream http://127.0.0.1:8080 --print-config`
 
 func (p *runPlan) addFlags(f *flagSet) {
 	p.gateway.addFlags(f)
+	f.startSection("The process")
+	addFlag(f, &p.admin, "admin", "a free port of loopback",
+		"Have Envoy's admin interface, with the stats, at `IP:PORT`.", parseAdmin)
 	f.startSection("Trying and looking")
 	f.addSwitch(&p.sample, "sample", "Use a sample model API instead of --upstream.")
 	f.addSwitch(&p.verbose, "verbose", "Show Envoy's log.")
@@ -96,10 +102,12 @@ func (p *runPlan) resolve(flags *flagSet) error {
 
 // runUntilSignal runs the gateway until it ends or a signal comes.
 func (p *runPlan) runUntilSignal(term terminal) error {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	err := p.run(ctx, term)
-	if ctx.Err() != nil {
+	asked := catchSignals(p.configPath != "")
+	defer asked.stop()
+	p.notes = newNotes(term.err)
+	defer p.notes.end()
+	err := p.run(asked, term)
+	if asked.end.Err() != nil {
 		return nil // a signal ended the run, and caused whatever failed on the way
 	}
 	return err
@@ -115,9 +123,9 @@ func (p *runPlan) useSampleLimits(flags *flagSet) {
 	}
 }
 
-// run starts the gateway, and the sample if asked. It returns when the gateway ends or ctx is done. Everything that it
-// started has ended then.
-func (p *runPlan) run(ctx context.Context, term terminal) error {
+// run starts the gateway, and the sample if asked. It returns when the gateway has ended, by itself or because it was
+// asked. Everything that it started has ended then.
+func (p *runPlan) run(asked *signals, term terminal) error {
 	if err := p.checkStart(); err != nil {
 		return err
 	}
@@ -133,11 +141,11 @@ func (p *runPlan) run(ctx context.Context, term terminal) error {
 	if err != nil {
 		return err
 	}
-	binary, err := findEnvoy(ctx, term.err)
+	binary, err := findEnvoy(asked.end, term.err)
 	if err != nil {
 		return err
 	}
-	return p.serve(ctx, term, binary, bootstrap)
+	return p.serve(asked, term, binary, bootstrap)
 }
 
 // checkStart looks for reasons why Envoy would not start. An error of its own says them more clearly than Envoy's log.
@@ -145,48 +153,103 @@ func (p *runPlan) checkStart() error {
 	if _, err := os.Stat(p.wasm); err != nil {
 		return fmt.Errorf("no wasm module at %s: make it with `make build`, or say where it is with --wasm", p.wasm)
 	}
-	listener, err := net.Listen("tcp", p.bind.String())
+	if err := checkAddress(p.bind, "--bind"); err != nil {
+		return err
+	}
+	if err := checkAddress(p.admin, "--admin"); err != nil {
+		return err
+	}
+	if !p.admin.Addr().IsLoopback() {
+		p.notes.warn("--admin %s: other machines can reach Envoy's admin interface. Whoever reaches it can change and stop "+
+			"this Envoy", p.admin)
+	}
+	return nil
+}
+
+// checkAddress looks for reasons why Envoy could not listen on the address that the flag names.
+func checkAddress(address netip.AddrPort, flag string) error {
+	listener, err := net.Listen("tcp", address.String())
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return fmt.Errorf("%s is taken: choose another with --bind", p.bind)
+		return fmt.Errorf("%s is taken: choose another with %s", address, flag)
 	case errors.Is(err, syscall.EACCES):
-		return fmt.Errorf("not allowed to listen on %s: choose a port above 1023 with --bind", p.bind)
+		return fmt.Errorf("not allowed to listen on %s: choose a port above 1023 with %s", address, flag)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return fmt.Errorf("%s is no address of this machine: choose another with --bind", p.bind.Addr())
+		return fmt.Errorf("%s is no address of this machine: choose another with %s", address.Addr(), flag)
 	case err != nil:
-		return fmt.Errorf("can't listen on %s: %w", p.bind, err)
+		return fmt.Errorf("can't listen on %s: %w", address, err)
 	}
 	return listener.Close()
 }
 
 // serve runs Envoy with the bootstrap in a temporary folder. It removes the folder, except after a failure: Envoy's log
 // is in it.
-func (p *runPlan) serve(ctx context.Context, term terminal, binary string, bootstrap []byte) error {
+func (p *runPlan) serve(asked *signals, term terminal, binary string, bootstrap []byte) error {
 	dir, err := os.MkdirTemp("", "headgate-")
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(dir, "envoy.yaml"), bootstrap, 0o600); err != nil {
-		return err
+	changes, err := p.prepare(dir, bootstrap)
+	if err != nil {
+		return errors.Join(err, os.RemoveAll(dir))
 	}
 	proxy, err := startEnvoy(binary, dir, p.workers, p.shownLog(term))
 	if err != nil {
 		return errors.Join(err, os.RemoveAll(dir))
 	}
-	err = p.announceAndWait(ctx, term, proxy)
+	err = p.announceAndWait(asked, term, proxy, changes)
 	proxy.stop()
-	if err != nil && ctx.Err() == nil {
+	if err != nil && asked.end.Err() == nil {
 		return fmt.Errorf("%w (Envoy's log: %s)", err, proxy.logPath())
 	}
 	return os.RemoveAll(dir)
 }
 
+// prepare writes what Envoy reads at its start into its folder. With --config that is several files, so that what the
+// configuration decides can change later: changes then hands the new values to Envoy. Otherwise changes is nil.
+func (p *runPlan) prepare(dir string, bootstrap []byte) (changes *reload, err error) {
+	if p.configPath != "" {
+		if dir, err = filepath.Abs(dir); err != nil {
+			return nil, err
+		}
+		files := &discovery{dir: dir}
+		rest, parts, err := files.split(bootstrap, p.stages())
+		if err != nil {
+			return nil, err
+		}
+		if err := files.write(parts); err != nil {
+			return nil, err
+		}
+		changes = &reload{plan: p, discovery: files, rest: rest, judged: p.file.text}
+		bootstrap = rest
+	}
+	return changes, os.WriteFile(filepath.Join(dir, "envoy.yaml"), bootstrap, 0o600)
+}
+
 // announceAndWait prints how to use the gateway once it is ready, then waits for its end.
-func (p *runPlan) announceAndWait(ctx context.Context, term terminal, proxy *envoyProcess) error {
-	address, err := proxy.ready(ctx)
+func (p *runPlan) announceAndWait(asked *signals, term terminal, proxy *envoyProcess, changes *reload) error {
+	address, err := proxy.ready(asked.end)
 	if err != nil {
 		return err
 	}
 	p.announce(term.out, address, proxy.admin)
-	return proxy.wait(ctx)
+	var looks <-chan time.Time // none without a file
+	if changes != nil {
+		changes.proxy = proxy
+		ticker := time.NewTicker(watchEvery)
+		defer ticker.Stop()
+		looks = ticker.C
+	}
+	for {
+		select {
+		case <-asked.end.Done():
+			return nil
+		case <-proxy.ended:
+			return proxy.endError("ended")
+		case <-asked.reread:
+			changes.lookAtOnce(asked.end)
+		case <-looks:
+			changes.look(asked.end)
+		}
+	}
 }

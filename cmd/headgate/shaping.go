@@ -49,7 +49,7 @@ const (
 )
 
 func (s *shaping) addFlags(f *flagSet) {
-	f.startSection("After a request has ended")
+	f.startSection(sectionAfterRequest)
 	f.addDuration(&s.releaseCooldown, "release-cooldown", 0, maxHold,
 		"Keep a permit out of use for `DURATION` after its request has ended.")
 	f.addDuration(&s.cancelCooldown, "cancel-cooldown", 0, maxHold,
@@ -62,7 +62,7 @@ func (s *shaping) addFlags(f *flagSet) {
 			"without a 429.")
 	f.addDuration(&s.headroomWindow, "adaptive-headroom-window", shortest, maxSpan,
 		"End the effect of --adaptive-headroom when `DURATION` has passed without a 429.")
-	f.startSection("Circuit breaker")
+	f.startSection(sectionBreaker)
 	f.addSwitch(&s.breaker, "circuit-breaker",
 		"After too many failures, answer 503 for a while and leave the upstream alone.")
 	addFlag(f, &s.failures, "cb-threshold", strconv.Itoa(s.failures),
