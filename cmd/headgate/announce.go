@@ -30,7 +30,7 @@ func (p *runPlan) announce(w io.Writer, address netip.AddrPort, admin string) {
 	if p.sample {
 		fmt.Fprintf(w, "See the limits, with 8 at once:\n  %s\n", sampleBurst(url))
 	}
-	fmt.Fprintln(w, "Ctrl-C ends it.")
+	fmt.Fprintln(w, "Ctrl-C ends it, once what runs has finished. A second one ends it at once.")
 }
 
 // clientAddress is the address that a client on this machine can use for a listener. For a listener on all interfaces

@@ -139,8 +139,18 @@ func (p *envoyProcess) listening() (netip.AddrPort, bool) {
 // adminClient uses no proxy: it only ever connects to loopback.
 var adminClient = http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{Proxy: nil}}
 
+// ask returns what the admin interface has at path.
 func (p *envoyProcess) ask(path string) ([]byte, error) {
-	reply, err := adminClient.Get("http://" + p.admin + path)
+	return read(adminClient.Get("http://" + p.admin + path))
+}
+
+// tell has the admin interface do what path says.
+func (p *envoyProcess) tell(path string) error {
+	_, err := read(adminClient.Post("http://"+p.admin+path, "", nil))
+	return err
+}
+
+func read(reply *http.Response, err error) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}

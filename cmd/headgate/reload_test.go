@@ -32,6 +32,7 @@ func newHeldAPI(t *testing.T) *heldAPI {
 	api.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		api.running.Add(1)
 		defer api.running.Add(-1)
+		_, _ = io.Copy(io.Discard, r.Body) // only then is it seen that the client leaves
 		if r.URL.Query().Has("hold") {
 			select {
 			case <-api.release:

@@ -25,6 +25,7 @@ type runPlan struct {
 	sample      bool
 	verbose     bool
 	printConfig bool
+	drain       time.Duration // 0: a signal ends everything at once
 	notes       *notes
 }
 
@@ -53,7 +54,7 @@ func newRun() (*cobra.Command, *flagSet, *runPlan) {
 		Args:    noArguments,
 		Example: runExamples,
 	}
-	plan := &runPlan{gateway: defaultGateway()}
+	plan := &runPlan{gateway: defaultGateway(), drain: 30 * time.Second}
 	plan.admin = netip.MustParseAddrPort("127.0.0.1:0") // any free port: two gateways can run side by side
 	flags := newFlagSet(c)
 	plan.addFlags(flags)
@@ -81,6 +82,8 @@ func (p *runPlan) addFlags(f *flagSet) {
 	f.startSection("The process")
 	addFlag(f, &p.admin, "admin", "a free port of loopback",
 		"Have Envoy's admin interface, with the stats, at `IP:PORT`.", parseAdmin)
+	f.addDuration(&p.drain, "drain", 0, maxSpan,
+		"After a SIGTERM or Ctrl-C, let requests that run or wait finish for up to `DURATION`. 0: end them at once.")
 	f.startSection("Trying and looking")
 	f.addSwitch(&p.sample, "sample", "Use a sample model API instead of --upstream.")
 	f.addSwitch(&p.verbose, "verbose", "Show Envoy's log.")
@@ -243,6 +246,7 @@ func (p *runPlan) announceAndWait(asked *signals, term terminal, proxy *envoyPro
 	for {
 		select {
 		case <-asked.end.Done():
+			p.letFinish(asked.atOnce, proxy)
 			return nil
 		case <-proxy.ended:
 			return proxy.endError("ended")

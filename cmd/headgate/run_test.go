@@ -74,8 +74,11 @@ func TestRunUsesTheUpstreamsHostAndBasePath(t *testing.T) {
 	require.Contains(t, h.numbers(), "wasmcustom.headgate.route.admitted: 1\n")
 }
 
-// With the sample two requests run and three wait. An interrupt ends the requests that run, and then every process.
-func TestRunSampleShowsTheLimitsAndEndsOnInterrupt(t *testing.T) {
+// nothing is what a command that has nothing to say writes.
+const nothing = `^$`
+
+// With the sample two requests run and three wait. A second interrupt ends them, and then every process.
+func TestRunSampleShowsTheLimitsAndEndsOnInterrupts(t *testing.T) {
 	h := runGateway(t, nil, "--sample")
 	for range 2 {
 		reply := h.send("/v1/chat/completions", true)
@@ -96,12 +99,14 @@ func TestRunSampleShowsTheLimitsAndEndsOnInterrupt(t *testing.T) {
 	require.True(t, h.shows("route.inflight", 2))
 
 	require.NoError(t, h.cmd.Process.Signal(os.Interrupt))
-	h.requireEnded(0)
+	h.eventuallySays(t, "requests that run or wait: 5.")
+	require.NoError(t, h.cmd.Process.Signal(os.Interrupt))
+	h.requireEnded(0, `^headgate: requests that run or wait: .*\n$`)
 }
 
 // A Ctrl-C in a terminal sends one interrupt to the whole process group.
 func TestRunEndsOnAnInterruptOfItsGroup(t *testing.T) {
 	h := runGateway(t, nil, "--sample")
 	require.NoError(t, syscall.Kill(-h.cmd.Process.Pid, syscall.SIGINT))
-	h.requireEnded(0)
+	h.requireEnded(0, nothing)
 }
