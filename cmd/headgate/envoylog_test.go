@@ -26,6 +26,7 @@ func TestEndReason(t *testing.T) {
 				"[2026-01-02 03:04:05.679][7][critical][main] [source/b.cc:2] Unable to create Wasm plugin headgate\n",
 			"wasm log headgate: pools[0].limit: null"},
 		"what is no log":    {"first\nenvoy: not found\n", "envoy: not found"},
+		"no deprecation":    {"last words\n[a][b][warning][misc] [c.cc:1] Deprecated field: type Route\n", "last words"},
 		"an empty log":      {"", "its log is empty"},
 		"an empty log line": {"[a][b][critical][main] [c.cc:1] \n", "its log is empty"},
 	} {

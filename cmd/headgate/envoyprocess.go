@@ -25,9 +25,9 @@ const (
 )
 
 // shownLog is where Envoy's log is shown besides its file. nil: it is not shown.
-func (p *runPlan) shownLog(term terminal) io.Writer {
+func (p *runPlan) shownLog() io.Writer {
 	if p.verbose {
-		return term.err
+		return &lineWriter{take: p.notes.quote}
 	}
 	return nil
 }
@@ -163,7 +163,37 @@ func read(reply *http.Response, err error) ([]byte, error) {
 
 // endError says that Envoy ended, and why. what is the first part of the message.
 func (p *envoyProcess) endError(what string) error {
-	return fmt.Errorf("Envoy %s (%s): %s", what, p.state, p.reasonFromLog())
+	reason := signalMeaning(endSignal(p.cmd.ProcessState))
+	if reason == "" {
+		reason = p.reasonFromLog()
+	}
+	return fmt.Errorf("Envoy %s (%s): %s", what, p.state, reason)
+}
+
+// endSignal is the signal that ended a process, or 0. A shell that runs a program reports its signal as a status above
+// 128.
+func endSignal(state *os.ProcessState) syscall.Signal {
+	if status, isWait := state.Sys().(syscall.WaitStatus); isWait && status.Signaled() {
+		return status.Signal()
+	}
+	if code := state.ExitCode(); code > 128 {
+		return syscall.Signal(code - 128)
+	}
+	return 0
+}
+
+// signalMeaning is what it often means that a signal ended Envoy. The log does not have it: its last line is about
+// something else.
+func signalMeaning(signal syscall.Signal) string {
+	switch signal {
+	case syscall.SIGKILL:
+		return "often the system had no memory left for it; `dmesg`, or the events of its container, say so"
+	case syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT:
+		return "somebody has ended it, but not headgate"
+	case syscall.SIGSEGV, syscall.SIGBUS, syscall.SIGILL, syscall.SIGFPE, syscall.SIGABRT:
+		return "it crashed, and its log has the place"
+	}
+	return ""
 }
 
 func (p *envoyProcess) reasonFromLog() string {

@@ -72,22 +72,29 @@ func explainFlagError(c *cobra.Command, err error) error {
 
 // A flagValue is the value of a flag that isn't a switch.
 type flagValue struct {
-	shown string // as the usage shows the default
-	set   func(string) error
+	shown  string // as the usage shows the default
+	set    func(string) error
+	isList bool // each value that is given counts, not only the last
+	times  int  // how often it was given
+	last   string
 }
 
-func (v flagValue) String() string        { return v.shown }
-func (v flagValue) Set(text string) error { return v.set(text) }
-func (flagValue) Type() string            { return "value" }
+func (v *flagValue) String() string { return v.shown }
+func (*flagValue) Type() string     { return "value" }
+
+func (v *flagValue) Set(text string) error {
+	v.times, v.last = v.times+1, text
+	return v.set(text)
+}
 
 // addFlag declares a flag whose value parse reads into target. shown is the default as the usage prints it.
 func addFlag[T any](f *flagSet, target *T, name, shown, usage string, parse func(string) (T, error)) {
-	f.add(flagValue{shown, setter(parse, func(v T) { *target = v })}, name, usage)
+	f.add(&flagValue{shown: shown, set: setter(parse, func(v T) { *target = v })}, name, usage)
 }
 
 // addListFlag declares a flag that can be given many times, each time for one more element of target.
 func addListFlag[T any](f *flagSet, target *[]T, name, usage string, parse func(string) (T, error)) {
-	f.add(flagValue{"", setter(parse, func(v T) { *target = append(*target, v) })}, name, usage)
+	f.add(&flagValue{set: setter(parse, func(v T) { *target = append(*target, v) }), isList: true}, name, usage)
 }
 
 // setter returns a function that parses a flag's text and calls take with the result.

@@ -34,11 +34,14 @@ type gateway struct {
 	version           bool        // only print the version
 }
 
-// The titles of the sections whose flags --config takes the place of.
+// The titles of the sections of flags that more than the usage speaks of.
 const (
+	sectionAddresses    = "Where it listens and sends"
 	sectionLimits       = "Limits and queues"
 	sectionAfterRequest = "After a request has ended"
 	sectionBreaker      = "Circuit breaker"
+	sectionRetries      = "Retries"
+	sectionProcess      = "The process"
 )
 
 func defaultGateway() gateway {
@@ -57,7 +60,7 @@ func defaultGateway() gateway {
 
 func (g *gateway) addFlags(f *flagSet) {
 	f.addSwitch(&g.version, "version", "Print the version, and end.")
-	f.startSection("Where it listens and sends")
+	f.startSection(sectionAddresses)
 	addFlag(f, &g.upstream, "upstream", "",
 		"Send requests to the model API at `URL`: http[s]://HOST[:PORT][/PATH].", parseUpstream)
 	addFlag(f, &g.bind, "bind", g.bind.String(), "Listen for clients at `IP:PORT`.", parseBind)
@@ -84,7 +87,7 @@ func (g *gateway) addFlags(f *flagSet) {
 		"Let a request wait for at most `DURATION` in a queue.")
 	g.retries.addFlags(f)
 	g.shaping.addFlags(f)
-	f.startSection("The process")
+	f.startSection(sectionProcess)
 	addFlag(f, &g.workers, "workers", "one per CPU", "Run Envoy with `N` worker threads.", wholeNumberFrom(1))
 	addFlag(f, &g.wasm, "wasm", "headgate.wasm beside this program", "Load the module from the file at `PATH`.",
 		parsePath)

@@ -1,12 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,7 +25,7 @@ func envoyCommand(term terminal) *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			asked := catchSignals(false)
 			defer asked.stop()
-			path, err := findEnvoy(asked.end, term.err)
+			path, err := findEnvoy(asked.end, newNotes(term.err))
 			if err == nil {
 				_, err = fmt.Fprintln(term.out, path)
 			}
@@ -38,9 +36,9 @@ func envoyCommand(term terminal) *cobra.Command {
 	return c
 }
 
-// findEnvoy returns the path of the Envoy that build/get-envoy finds or, on first use, fetches. It writes to progress
-// what takes long.
-func findEnvoy(ctx context.Context, progress io.Writer) (string, error) {
+// findEnvoy returns the path of the Envoy that build/get-envoy finds or, on first use, fetches. It says what takes
+// long.
+func findEnvoy(ctx context.Context, said *notes) (string, error) {
 	tools, err := toolsDir()
 	if err != nil {
 		return "", err
@@ -50,8 +48,9 @@ func findEnvoy(ctx context.Context, progress io.Writer) (string, error) {
 	script.Env = append(os.Environ(), "HEADGATE_TOOLS="+tools, "HEADGATE_ENVOY_VERSION="+version)
 	script.SysProcAttr = childAttributes()
 	script.Cancel = func() error { return syscall.Kill(-script.Process.Pid, syscall.SIGKILL) }
-	messages := &scriptLog{shown: progress}
-	script.Stderr = messages
+	messages := &scriptLog{said: said, done: func() {}}
+	defer func() { messages.done() }()
+	script.Stderr = &lineWriter{take: messages.take}
 	out, err := script.Output()
 	if errors.Is(err, exec.ErrNotFound) {
 		return "", errors.New("bash is missing: install it")
@@ -79,25 +78,24 @@ func toolsDir() (string, error) {
 	return filepath.Join(cache, "headgate"), nil
 }
 
-// A scriptLog shows the lines that get-envoy writes, except its error, which it keeps in failure.
+// A scriptLog says the lines that get-envoy writes, except its error, which it keeps in failure.
 type scriptLog struct {
-	shown   io.Writer
+	said    *notes
+	done    func() // ends what goes on
 	failure error
-	rest    []byte // the beginning of a line whose end has not come yet
 }
 
-func (l *scriptLog) Write(text []byte) (int, error) {
-	l.rest = append(l.rest, text...)
-	for {
-		line, rest, complete := bytes.Cut(l.rest, []byte("\n"))
-		if !complete {
-			return len(text), nil
-		}
-		l.rest = rest
-		if failure, isError := strings.CutPrefix(string(line), "get-envoy: error: "); isError {
-			l.failure = errors.New(failure)
-		} else {
-			fmt.Fprintf(l.shown, "%s\n", line)
-		}
+func (l *scriptLog) take(line string) {
+	line = strings.TrimPrefix(line, "get-envoy: ")
+	if failure, isError := strings.CutPrefix(line, "error: "); isError {
+		l.failure = errors.New(failure)
+		return
+	}
+	l.done()
+	l.done = func() {}
+	if strings.HasPrefix(line, "getting ") {
+		l.done = l.said.begin(line)
+	} else {
+		l.said.say("%s", line)
 	}
 }

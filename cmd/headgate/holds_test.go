@@ -50,7 +50,7 @@ func TestFA7_NoFlagMakesAHoldAboveTheBound(t *testing.T) {
 // longestHold is the longest hold or penalty in the configuration that the flags make.
 func longestHold(t *testing.T, flags ...string) admission.Duration {
 	t.Helper()
-	printed := printConfig(t, append(flags, "--retry", "0")...)
+	printed := printConfig(t, append(flags, "--retry", "0", "--adaptive-headroom")...)
 	pool := printed.at(t, "request").Pools[0]
 	return max(pool.Hold.Success, pool.Hold.Cancel, pool.Hold.Failure, pool.Breaker.Penalty, pool.Breaker.MaxPenalty)
 }

@@ -45,7 +45,7 @@ func headgate(term terminal, args []string) int {
 	if err == nil {
 		return 0
 	}
-	fmt.Fprintln(term.err, "headgate:", err)
+	newNotes(term.err).say("%v", err)
 	if errors.As(err, &usageError{}) {
 		return statusUsage
 	}

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -10,12 +12,14 @@ import (
 	"unicode"
 )
 
-// notes writes the lines that a running command has for people. What stands in a line is shown escaped and cut: a part
-// of it can come from files and from other machines. Lines that come fast are left out and counted.
+// notes writes the lines that a running command has for people. What stands in a line is shown escaped and cut, since a
+// part of it can come from files and from other machines. Lines that come fast are left out and counted.
 type notes struct {
 	w       io.Writer
 	now     func() time.Time
+	isLive  bool // w is a terminal: what goes on stands in its last line, and goes when it is over
 	mu      sync.Mutex
+	live    string  // what stands in the last line
 	budget  float64 // how many lines may be written at once
 	filled  time.Time
 	leftOut int
@@ -23,12 +27,23 @@ type notes struct {
 
 const (
 	noteLength = 1000        // the most characters of a line
+	liveLength = 70          // the most of a live line: one that the terminal breaks can't be taken back
 	noteBurst  = 20          // so many lines may come at once
 	noteEvery  = time.Second // and then one in this time
 )
 
 func newNotes(w io.Writer) *notes {
-	return &notes{w: w, now: time.Now, budget: noteBurst, filled: time.Now()}
+	return &notes{w: w, now: time.Now, isLive: isTerminal(w), budget: noteBurst, filled: time.Now()}
+}
+
+// isTerminal reports whether w is a terminal that can take back a line.
+func isTerminal(w io.Writer) bool {
+	file, isFile := w.(*os.File)
+	if !isFile || os.Getenv("TERM") == "dumb" {
+		return false
+	}
+	info, err := file.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 // say writes a line.
@@ -50,6 +65,83 @@ func (n *notes) say(format string, args ...any) {
 // warn writes a line that says what may go wrong, and why.
 func (n *notes) warn(format string, args ...any) { n.say("warning: "+format, args...) }
 
+// begin says that something begins that takes time. On a terminal that stands in the last line, with the seconds, until
+// done is called.
+func (n *notes) begin(what string) (done func()) {
+	if !n.isLive {
+		n.say("%s", what)
+		return func() {}
+	}
+	began := n.now()
+	show := func() {
+		seconds := int(n.now().Sub(began) / time.Second)
+		n.setLive(fmt.Sprintf("%s (%d s)", cut(shown(what), liveLength), seconds))
+	}
+	show()
+	over, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		ticker := time.NewTicker(time.Second)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-over:
+				return
+			case <-ticker.C:
+				show()
+			}
+		}
+	}()
+	return sync.OnceFunc(func() {
+		close(over)
+		<-ended
+		n.setLive("")
+	})
+}
+
+// setLive replaces what stands in the last line of the terminal.
+func (n *notes) setLive(text string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.live = text
+	fmt.Fprint(n.w, clearLine)
+	n.showLive()
+}
+
+// clearLine takes the cursor to the beginning of the line, and what stands in the line away.
+const clearLine = "\r\x1b[K"
+
+func (n *notes) showLive() {
+	if n.live != "" {
+		fmt.Fprintf(n.w, "headgate: %s", n.live)
+	}
+}
+
+// quote writes a line of another program as it is, but escaped and cut. It leaves none out.
+func (n *notes) quote(line string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	fmt.Fprintln(n.w, cut(shown(line), noteLength))
+}
+
+// A lineWriter gives whole lines to take.
+type lineWriter struct {
+	take func(line string)
+	rest []byte // the beginning of a line whose end has not come yet
+}
+
+func (l *lineWriter) Write(text []byte) (int, error) {
+	l.rest = append(l.rest, text...)
+	for {
+		line, rest, complete := bytes.Cut(l.rest, []byte("\n"))
+		if !complete {
+			return len(text), nil
+		}
+		l.rest = rest
+		l.take(string(line))
+	}
+}
+
 // end writes how many lines were left out, if any.
 func (n *notes) end() {
 	n.mu.Lock()
@@ -64,17 +156,20 @@ func (n *notes) sayLeftOut() {
 	}
 }
 
-func (n *notes) line(text string) { fmt.Fprintf(n.w, "headgate: %s\n", shown(text)) }
+// line writes a line above what stands in the last line.
+func (n *notes) line(text string) {
+	before := ""
+	if n.live != "" {
+		before = clearLine
+	}
+	fmt.Fprintf(n.w, "%sheadgate: %s\n", before, cut(shown(text), noteLength))
+	n.showLive()
+}
 
-// shown is a text as it can be shown on a terminal: on one line, without control characters, and not too long.
+// shown is a text as it can be shown on a terminal: on one line, without control characters.
 func shown(text string) string {
 	var line strings.Builder
-	length := 0
 	for _, r := range strings.TrimRight(text, "\n") {
-		if length == noteLength {
-			return line.String() + "..."
-		}
-		length++
 		if unicode.IsPrint(r) {
 			line.WriteRune(r)
 			continue
@@ -83,4 +178,13 @@ func shown(text string) string {
 		line.WriteString(quoted[1 : len(quoted)-1])
 	}
 	return line.String()
+}
+
+// cut is a text of at most so many characters, with three dots where more has stood.
+func cut(text string, length int) string {
+	runes := []rune(text)
+	if len(runes) <= length {
+		return text
+	}
+	return string(runes[:length]) + "..."
 }

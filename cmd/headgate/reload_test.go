@@ -12,7 +12,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -210,7 +209,7 @@ func TestFinding_D6_TheAdminInterfaceHasItsAddress(t *testing.T) {
 	require.NoError(t, err)
 	defer reply.Body.Close()
 	require.Contains(t, whole(t, reply.Body), "envoy_server_live")
-	require.Empty(t, h.errs.String())
+	require.Empty(t, h.said())
 }
 
 func TestFinding_D6_AnAdminInterfaceForOthersIsWarnedOf(t *testing.T) {
@@ -246,25 +245,4 @@ func TestFinding_D6_AHalfWrittenFileIsNotJudged(t *testing.T) {
 	require.Empty(t, said.String())
 	r.look(t.Context())
 	require.Contains(t, said.String(), "the configuration before goes on")
-}
-
-func TestNotesAreOneLineThatIsCutAndThrottled(t *testing.T) {
-	var said output
-	now := time.Unix(0, 0)
-	n := newNotes(&said)
-	n.now, n.filled = func() time.Time { return now }, now
-	n.warn("%s", "a\nb\x1b[31m\u202e é")
-	require.Equal(t, "headgate: warning: a\\nb\\x1b[31m\\u202e é\n", said.String())
-	n.say("%s", strings.Repeat("x", 2*noteLength))
-	require.True(t, strings.HasSuffix(said.String(), "xxx...\n"))
-	for range 100 {
-		n.say("many")
-	}
-	require.Equal(t, noteBurst-2, strings.Count(said.String(), "many\n"))
-	now = now.Add(noteEvery)
-	n.say("later")
-	n.say("too early")
-	n.end()
-	require.True(t, strings.HasSuffix(said.String(),
-		"\nheadgate: 82 more lines are left out here\nheadgate: later\nheadgate: 1 more lines are left out here\n"), said.String())
 }

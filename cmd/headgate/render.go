@@ -31,6 +31,13 @@ func renderCommand(term terminal) *cobra.Command {
 		if err := g.resolveConflicts(flags); err != nil {
 			return usageError{err}
 		}
+		warnings := newNotes(term.err)
+		warnOfRepeated(warnings, flags)
+		if target(args) == "istio" {
+			warnOfIgnoredByIstio(warnings, flags)
+		} else {
+			g.warnOfIgnored(warnings, flags)
+		}
 		text, err := render()
 		if err != nil {
 			return err

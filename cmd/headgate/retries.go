@@ -31,7 +31,7 @@ func defaultRetries() retries {
 }
 
 func (r *retries) addFlags(f *flagSet) {
-	f.startSection("Retries")
+	f.startSection(sectionRetries)
 	addFlag(f, &r.count, "retry", "unlimited",
 		"After a 5xx or no answer, send a request again, at most `N` times. unlimited: no bound. 0: never.", parseRetry)
 	addFlag(f, &r.maxBodyMB, "retry-max-body-mb", strconv.Itoa(r.maxBodyMB),

@@ -38,6 +38,11 @@ func runCommand(term terminal) *cobra.Command {
 		if err := plan.resolve(flags); err != nil {
 			return usageError{err}
 		}
+		plan.notes = newNotes(term.err)
+		plan.notes.isLive = plan.notes.isLive && !plan.verbose // Envoy's log goes to the same place
+		defer plan.notes.end()
+		warnOfRepeated(plan.notes, flags)
+		plan.warnOfIgnored(plan.notes, flags)
 		if plan.printConfig {
 			return plan.writeConfig(term.out)
 		}
@@ -79,7 +84,7 @@ const runExamples = `  # A sample model API, to see what the limits do.
 
 func (p *runPlan) addFlags(f *flagSet) {
 	p.gateway.addFlags(f)
-	f.startSection("The process")
+	f.startSection(sectionProcess)
 	addFlag(f, &p.admin, "admin", "a free port of loopback",
 		"Have Envoy's admin interface, with the stats, at `IP:PORT`.", parseAdmin)
 	f.addDuration(&p.drain, "drain", 0, maxSpan,
@@ -107,8 +112,6 @@ func (p *runPlan) resolve(flags *flagSet) error {
 func (p *runPlan) runUntilSignal(term terminal) error {
 	asked := catchSignals(p.configPath != "")
 	defer asked.stop()
-	p.notes = newNotes(term.err)
-	defer p.notes.end()
 	err := p.run(asked, term)
 	if asked.end.Err() != nil {
 		return nil // a signal ended the run, and caused whatever failed on the way
@@ -144,7 +147,7 @@ func (p *runPlan) run(asked *signals, term terminal) error {
 	if err != nil {
 		return err
 	}
-	binary, err := findEnvoy(asked.end, term.err)
+	binary, err := findEnvoy(asked.end, p.notes)
 	if err != nil {
 		return err
 	}
@@ -196,11 +199,19 @@ func (p *runPlan) serve(asked *signals, term terminal, binary string, bootstrap 
 	if err != nil {
 		return errors.Join(err, os.RemoveAll(dir))
 	}
-	proxy, err := startEnvoy(binary, dir, p.workers, p.shownLog(term))
+	done := p.notes.begin("starting Envoy")
+	defer done()
+	go p.warnIfUnreachable(asked.end)
+	proxy, err := startEnvoy(binary, dir, p.workers, p.shownLog())
 	if err != nil {
 		return errors.Join(err, os.RemoveAll(dir))
 	}
-	err = p.announceAndWait(asked, term, proxy, changes)
+	address, err := proxy.ready(asked.end)
+	done()
+	if err == nil {
+		p.announce(term.out, address, proxy.admin)
+		err = p.wait(asked, proxy, changes)
+	}
 	proxy.stop()
 	if err != nil && asked.end.Err() == nil {
 		return fmt.Errorf("%w (Envoy's log: %s)", err, proxy.logPath())
@@ -229,13 +240,8 @@ func (p *runPlan) prepare(dir string, bootstrap []byte) (changes *reload, err er
 	return changes, os.WriteFile(filepath.Join(dir, "envoy.yaml"), bootstrap, 0o600)
 }
 
-// announceAndWait prints how to use the gateway once it is ready, then waits for its end.
-func (p *runPlan) announceAndWait(asked *signals, term terminal, proxy *envoyProcess, changes *reload) error {
-	address, err := proxy.ready(asked.end)
-	if err != nil {
-		return err
-	}
-	p.announce(term.out, address, proxy.admin)
+// wait follows the file of --config until Envoy ends or a signal asks to end. Then it lets requests finish.
+func (p *runPlan) wait(asked *signals, proxy *envoyProcess, changes *reload) error {
 	var looks <-chan time.Time // none without a file
 	if changes != nil {
 		changes.proxy = proxy

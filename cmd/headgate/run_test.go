@@ -50,6 +50,22 @@ func TestRunSaysWhyEnvoyDidNotStart(t *testing.T) {
 	h.requireOneLine(`Envoy did not start \(exit status 3\): cannot bind: port taken \(Envoy's log: \S+/envoy\.log\)`)
 }
 
+func TestFinding_D11_AKilledEnvoyIsToldWithWhatThatOftenMeans(t *testing.T) {
+	const deprecated = "[2026-01-02 03:04:05.678][7][warning][misc] [a.cc:1] Deprecated field: type Route Using deprecated option"
+	for signal, meaning := range map[string]string{
+		"KILL": `signal: killed\): often the system had no memory left for it; ` + "`dmesg`" + `, or the events of its container, say so`,
+		"TERM": `signal: terminated\): somebody has ended it, but not headgate`,
+		"SEGV": `signal: segmentation fault( \(core dumped\))?\): it crashed, and its log has the place`,
+	} {
+		h := startWithEnvoy(t, fakeEnvoy(t, "echo '"+deprecated+"'; kill -"+signal+" $$"))
+		h.requireOneLine(`Envoy did not start \(` + meaning + ` \(Envoy's log: \S+/envoy\.log\)`)
+	}
+	h := startWithEnvoy(t, fakeEnvoy(t, "exit 137"))
+	h.requireOneLine(`Envoy did not start \(exit status 137\): often the system had no memory left .*`)
+	h = startWithEnvoy(t, fakeEnvoy(t, "echo '"+deprecated+"'; exit 1"))
+	h.requireOneLine(`Envoy did not start \(exit status 1\): its log has no reason .*`)
+}
+
 func TestRunKillsAnEnvoyThatDoesNotStop(t *testing.T) {
 	started := filepath.Join(t.TempDir(), "started")
 	binary := fakeEnvoy(t, "trap '' TERM; : >"+started+"; while :; do sleep 1; done")
@@ -58,7 +74,7 @@ func TestRunKillsAnEnvoyThatDoesNotStop(t *testing.T) {
 	require.NoError(t, h.cmd.Process.Signal(os.Interrupt))
 	rig.Eventually(t, endWithin, "headgate has ended", func() bool { return len(h.status) > 0 })
 	require.Equal(t, 0, <-h.status)
-	require.Empty(t, h.errs.String())
+	require.Empty(t, h.said())
 }
 
 func TestRunUsesTheUpstreamsHostAndBasePath(t *testing.T) {

@@ -140,6 +140,12 @@ func whole(t *testing.T, body io.Reader) string {
 	return string(text)
 }
 
+// starting is the line that says that Envoy starts.
+const starting = "headgate: starting Envoy\n"
+
+// said is what the process has written to standard error, but for that line.
+func (h *tool) said() string { return strings.Replace(h.errs.String(), starting, "", 1) }
+
 // requireEnded waits until the process and everything it started have ended. It checks that the process left no file,
 // and that what it wrote to standard error matches the pattern.
 func (h *tool) requireEnded(want int, says string) {
@@ -150,7 +156,7 @@ func (h *tool) requireEnded(want int, says string) {
 	case <-time.After(endWithin):
 		h.t.Fatalf("headgate still runs after %v", endWithin)
 	}
-	require.Regexp(h.t, says, h.errs.String())
+	require.Regexp(h.t, says, h.said())
 	h.requireUnreachable()
 	left, err := os.ReadDir(h.tmp)
 	require.NoError(h.t, err)
@@ -184,8 +190,8 @@ func (h *tool) requireOneLine(pattern string) {
 	case <-time.After(startWithin):
 		h.t.Fatalf("headgate still runs after %v: %s", startWithin, h.out)
 	}
-	require.Regexp(h.t, `^headgate: `+pattern+`\n$`, h.errs.String())
-	require.NotContains(h.t, strings.TrimSuffix(h.errs.String(), "\n"), "\n")
+	require.Regexp(h.t, `^headgate: `+pattern+`\n$`, h.said())
+	require.NotContains(h.t, strings.TrimSuffix(h.said(), "\n"), "\n")
 }
 
 // fakeEnvoy writes a shell script that can be run in place of Envoy.
