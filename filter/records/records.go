@@ -148,7 +148,7 @@ func (r *Records) leaveUndecided(t *Ticket) {
 
 // answer acts on the verdict of an acquire that is stored; e is the effect that says so.
 func (r *Records) answer(t *Ticket, v admission.Verdict, e *admission.Effect) Answer {
-	a := Answer{Verdict: v, RetryAfter: e.RetryAfter}
+	a := Answer{Verdict: v, RetryAfter: e.RetryAfter, LastStatus: e.LastStatus}
 	switch v {
 	case admission.VerdictGranted:
 		a.Permit = r.granted(t, e)
@@ -287,7 +287,7 @@ func (r *Records) Release(p Permit, f admission.Finish) {
 	if k.probe == p.Seq {
 		k.probe = 0
 	}
-	f.BreakerGen = p.BreakerGen
+	f.BreakerGen, f.Use = p.BreakerGen, admission.Duration(r.now-p.Since)
 	k.journal = append(k.journal, admission.Release(admission.Target{}, p.Tenant, p.Seq, f))
 	r.commit(k, nil)
 }
