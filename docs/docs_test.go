@@ -334,21 +334,6 @@ func TestRefusalsAreThoseOfTheCode(t *testing.T) {
 	}
 }
 
-// The reply that configuration.md shows is the code's, word for word.
-func TestTheShownRefusalIsTheCodes(t *testing.T) {
-	_, shown, found := strings.Cut(read(t, "configuration.md"), "```http\n")
-	require.True(t, found)
-	shown, _, _ = strings.Cut(shown, "```")
-	for _, r := range filter.Replies() {
-		if strings.Contains(shown, "x-headgate-reason: "+r.Reason+"\n") {
-			require.Contains(t, shown, `"message":"`+r.Message+`","type":"`+r.Kind+`","code":"`+r.Reason+`"`)
-			require.Contains(t, shown, "HTTP/1.1 "+strconv.Itoa(int(r.Status)))
-			return
-		}
-	}
-	t.Fatal("it shows none of the code's refusals")
-}
-
 // Each line that the filter logs is in operations.md, by its text up to the first thing that is put in.
 func TestLogLinesAreListed(t *testing.T) {
 	text := read(t, "operations.md")

@@ -76,13 +76,15 @@ func (s *stream) take(a records.Answer, d records.Decision) passage {
 		return passWaiting
 	case admission.VerdictOpen:
 		s.count(stats.rejectedBreaker, stats.shadowWouldReject)
-		return s.refuse(reasonBreaker, a.RetryAfter)
+		pass := s.refuse(reasonBreaker, a.RetryAfter)
+		s.refusal.lastStatus = a.LastStatus
+		return pass
 	case admission.VerdictClosed:
 		s.count(stats.rejectedClosed, stats.shadowWouldReject)
-	default:
-		s.count(stats.rejectedQueueFull, stats.shadowWouldReject)
+		return s.refuse(reasonClosed, a.RetryAfter)
 	}
-	return s.refuse(reasonRejected, a.RetryAfter)
+	s.count(stats.rejectedQueueFull, stats.shadowWouldReject)
+	return s.refuse(reasonFull, a.RetryAfter)
 }
 
 // tenantIn is the tenant id and weight under which the stream counts in a pool's records.
@@ -108,7 +110,7 @@ func (s *stream) followOnError() passage {
 		return passAdmitted
 	}
 	s.count(stats.rejectedClosed, stats.shadowWouldReject)
-	return s.refuse(reasonRejected, 1)
+	return s.refuse(reasonFailed, 1)
 }
 
 // count counts a refusal: by its own counter, or in shadow by that of what would have happened.

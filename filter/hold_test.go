@@ -159,12 +159,12 @@ func TestRetryAfterTellsTheHoldsEnd(t *testing.T) {
 	answer(503)(g.sendModel(0, "m"))
 	for _, c := range []struct {
 		pass time.Duration
-		want string
-	}{{0, "20"}, {500 * ms, "20"}, {500 * ms, "19"}, {18 * second, "1"}, {999 * ms, "1"}} {
+		want int
+	}{{0, 20}, {500 * ms, 20}, {500 * ms, 19}, {18 * second, 1}, {999 * ms, 1}} {
 		g.host.Run(c.pass)
 		s := g.sendModel(1, "m")
 		g.requireRefused(s, noPermit, "model", "a request during the hold")
-		require.Equal(t, c.want, s.LocalReply().Headers.Get("retry-after"))
+		g.requireRetryAfter(c.want, s.LocalReply(), "a request during the hold")
 	}
 	g.host.Run(ms)
 	g.requireRunning(g.sendModel(1, "m"), "a request at the hold's end")

@@ -70,7 +70,7 @@ func (s *stream) releaseAll(o admission.Outcome) {
 		}
 		abi.Record(h.pool.stats.heldMillis, uint64((p.turn.now-h.permit.Since)/millisecond))
 		p.records.Release(h.permit, admission.Finish{
-			Outcome: o, Pushback: s.answer.Pushback(), RetryAfter: s.answer.retryAfter})
+			Outcome: o, Status: s.answer.Status, Pushback: s.answer.Pushback(), RetryAfter: s.answer.retryAfter})
 	}
 }
 
@@ -98,7 +98,7 @@ func (s *stream) Recovered(string) types.Action {
 	if p.cfg == nil || p.cfg.OnError == config.OnErrorOpen || s.asked == nil {
 		return types.ActionContinue
 	}
-	s.refusal = refusal{reason: reasonRejected, pool: s.asked.Name, retryAfter: 1}
+	s.refusal = refusal{reason: reasonFailed, pool: s.asked.Name, retryAfter: 1}
 	s.refuseNow()
 	return s.pause()
 }
