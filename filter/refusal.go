@@ -133,5 +133,5 @@ func (f *refusal) secondsToWait() int {
 	seconds := min(max(f.retryAfter, 1), longestEstimate)
 	var b [8]byte
 	abi.Random(b[:])
-	return seconds + int(abi.Uint64(b[:])%uint64((seconds+1)/2+1))
+	return seconds + int(abi.Uint64(b[:])%uint64(max(seconds/2, 1)+1))
 }

@@ -190,7 +190,7 @@ func (g *gateway) requireRetryAfter(estimate int, r *wasmtest.LocalReply, what s
 	told, err := strconv.Atoi(r.Headers.Get("retry-after"))
 	require.NoErrorf(g.t, err, what)
 	require.GreaterOrEqualf(g.t, told, estimate, what)
-	require.LessOrEqualf(g.t, told, estimate+(estimate+1)/2, what)
+	require.LessOrEqualf(g.t, told, estimate+max(estimate/2, 1), what)
 }
 
 // stateOf says what a request does, or how it ended.
