@@ -245,12 +245,12 @@ func TestDeadlinesMeanWhatIsSaid(t *testing.T) {
 		{"x-deadline", "5", 5 * admission.Millisecond}, {"x-deadline", "1.5s", 1500 * admission.Millisecond},
 		{"x-deadline", "10S", 10 * admission.Second}, {"x-deadline", "500u", 500 * admission.Microsecond},
 	} {
-		d, ok := request.ParseDeadline(c.header, c.value)
+		d, ok := request.ParseDeadline(&config.DeadlineHeader{Name: c.header}, c.value)
 		require.True(t, ok, "%v", c)
 		require.Equal(t, c.want, d, "%v", c)
 	}
 	for _, value := range []string{"", "-1", "1.5", "1e3", "soon"} {
-		_, ok := request.ParseDeadline("x-deadline", value)
+		_, ok := request.ParseDeadline(&config.DeadlineHeader{Name: "x-deadline"}, value)
 		require.False(t, ok, value)
 	}
 }

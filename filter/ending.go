@@ -62,7 +62,9 @@ func (s *stream) readAnswer(headers abi.Pairs) (forged []string) {
 	for c := headers.Cursor(); c.Next(); {
 		switch {
 		case view(c.Name) == "retry-after":
-			a.retryAfter, a.RateLimited = request.ParseRetryAfter(view(c.Value), abi.Wall()), true
+			a.retryAfter, a.RateLimited = max(a.retryAfter, request.ParseRetryAfter(view(c.Value), abi.Wall())), true
+		case view(c.Name) == "retry-after-ms":
+			a.retryAfter, a.RateLimited = max(a.retryAfter, request.ParseRetryAfterMillis(view(c.Value))), true
 		case hasPrefix(c.Name, "x-ratelimit-"):
 			a.RateLimited = true
 		}

@@ -20,7 +20,7 @@ const (
 
 // A deadlineHeader is a header in which the client sent its deadline.
 type deadlineHeader struct {
-	name     string
+	header   *config.DeadlineHeader
 	original span
 }
 
@@ -196,8 +196,8 @@ func (s *stream) readDeadline() {
 		if h.count == 0 {
 			continue
 		}
-		name := p.cfg.Deadline.Headers[i]
-		d, ok := request.ParseDeadline(name, view(h.value))
+		header := &p.cfg.Deadline.Headers[i]
+		d, ok := request.ParseDeadline(header, view(h.value))
 		if !ok {
 			if s.inherited == inheritedNothing { // otherwise the invocation stage has counted it
 				abi.Increment(p.stats.badDeadline, 1)
@@ -208,7 +208,7 @@ func (s *stream) readDeadline() {
 			left = d
 		}
 		inHeader, known = true, true
-		s.deadlines = append(s.deadlines, deadlineHeader{name: name, original: s.keepRaw(h.value)})
+		s.deadlines = append(s.deadlines, deadlineHeader{header: header, original: s.keepRaw(h.value)})
 	}
 	if known && s.inherited != inheritedGoverned {
 		s.deadline = p.turn.now + min(int64(left), maxTime-p.turn.now)

@@ -45,8 +45,8 @@ func newLookups(cfg *config.Config) lookups {
 	l.tenant = l.addSources(cfg.Identity.Tenant)
 	l.model = l.addSources(cfg.Identity.Model)
 	l.class = l.addSources(cfg.Identity.Class)
-	for _, name := range cfg.Deadline.Headers {
-		l.deadline = append(l.deadline, l.add(name))
+	for i := range cfg.Deadline.Headers {
+		l.deadline = append(l.deadline, l.add(cfg.Deadline.Headers[i].Name))
 	}
 	l.headers = make([]headerValue, len(l.names))
 	return l

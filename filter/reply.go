@@ -73,8 +73,8 @@ func (s *stream) announce() {
 	}
 	for i := range s.deadlines {
 		h := &s.deadlines[i]
-		p.out = request.AppendDeadline(p.out[:0], h.name, view(s.kept(h.original)), admission.Duration(s.deadline-p.turn.now))
-		abi.ReplaceRequestHeader(h.name, p.out)
+		p.out = request.AppendDeadline(p.out[:0], h.header, view(s.kept(h.original)), admission.Duration(s.deadline-p.turn.now))
+		abi.ReplaceRequestHeader(h.header.Name, p.out)
 	}
 }
 
