@@ -39,6 +39,7 @@ lint: ## format, vet, lint, tidy
 	@$(GO) vet ./...
 	@$(WASM) $(GO) vet ./cmd/filter ./filter/... ./admission/...
 	@$(WASM) $(GO) vet -tags trap ./cmd/filter
+	@$(WASM) $(GO) vet -tags oneswap ./filter/records
 	@$(MAKE) -s $(LINTER)
 	@$(LINTER) run
 	@$(GO) mod tidy -diff
