@@ -217,6 +217,7 @@ func TestAnAcquireThatIsNeverDecidedExpires(t *testing.T) {
 	}{
 		"max_wait":     {all(1, "queue", 5, "max_wait", "2s"), nil, 2 * time.Second, "expired_max_wait"},
 		"no queue":     {all(1, "max_wait", "2s"), nil, 2 * time.Second, "expired_max_wait"},
+		"a short one":  {all(1, "queue", 5, "max_wait", "200ms"), nil, 200 * ms, "expired_max_wait"},
 		"no wait":      {all(1, "max_wait", "0s"), nil, time.Second, "expired_max_wait"},
 		"its deadline": {all(1, "queue", 5, "max_wait", "2s"), []string{"x-request-timeout-ms", "300"}, 300 * ms, "expired_deadline"},
 	} {
