@@ -47,11 +47,12 @@ func (s *stream) identify(hasBody bool) identification {
 		if !s.identifyRoute(path) {
 			return identityUngoverned
 		}
-		if r.ambiguous(r.tenant) || r.ambiguous(r.class) || r.ambiguousDeadline() {
+		if r.ambiguous(config.DimensionTenant, r.tenant) || r.ambiguous(config.DimensionClass, r.class) ||
+			r.ambiguousDeadline() {
 			return identityAmbiguous
 		}
 	}
-	if r.ambiguous(r.model) {
+	if r.ambiguous(config.DimensionModel, r.model) {
 		return identityAmbiguous
 	}
 	s.readDeadline()
@@ -103,7 +104,7 @@ func (s *stream) identifyModel(path string, hasBody bool) identification {
 			}
 			continue
 		}
-		if hasBody && s.canReadBody() {
+		if hasBody && p.lookups.asked[config.DimensionModel] && s.canReadBody() {
 			found = identityInBody
 		}
 	}

@@ -14,8 +14,9 @@ type lookups struct {
 	path, method, contentType int           // indexes of names
 	contentEncoding, upgrade  int           // likewise; -1: not read
 	tenant, model, class      []sourceLookup
-	deadline                  []int    // indexes of names, in the order of the configuration
-	ownNames                  []string // the current request's headers that only Headgate may set; they are removed
+	asked                     [dimensions]bool // by a pool
+	deadline                  []int            // indexes of names, in the order of the configuration
+	ownNames                  []string         // the current request's headers that only Headgate may set; they are removed
 }
 
 // A sourceLookup says where the value of one of the configuration's sources is.
@@ -35,11 +36,29 @@ type headerValue struct {
 // ownPrefix begins the names of headers that only Headgate may set.
 const ownPrefix = "x-headgate-"
 
+// askedFor returns the dimensions that some pool asks for. Nobody waits for a body for the others' sake, and two values
+// of them are no reason to refuse a request.
+func askedFor(cfg *config.Config) (asked [dimensions]bool) {
+	for i := range cfg.Pools {
+		o := &cfg.Pools[i]
+		for _, d := range o.Key {
+			asked[d] = true
+		}
+		for j := range o.Match {
+			asked[o.Match[j].Dimension] = true
+		}
+		if o.FairBy {
+			asked[config.DimensionTenant] = true
+		}
+	}
+	return asked
+}
+
 func newLookups(cfg *config.Config) lookups {
-	var l lookups
+	l := lookups{asked: askedFor(cfg)}
 	l.path, l.method, l.contentType = l.add(":path"), l.add(":method"), l.add("content-type")
 	l.contentEncoding, l.upgrade = -1, -1
-	if bodySource(cfg) >= 0 {
+	if bodySource(cfg) >= 0 && l.asked[config.DimensionModel] {
 		l.contentEncoding, l.upgrade = l.add("content-encoding"), l.add("upgrade")
 	}
 	l.tenant = l.addSources(cfg.Identity.Tenant)
@@ -122,9 +141,9 @@ func (l *lookups) value(header int) []byte {
 	return l.headers[header].value
 }
 
-// ambiguous reports whether a header of these sources was sent more than once.
-func (l *lookups) ambiguous(at []sourceLookup) bool {
-	for i := range at {
+// ambiguous reports whether a header of these sources was sent more than once. They are those of a dimension.
+func (l *lookups) ambiguous(d config.Dimension, at []sourceLookup) bool {
+	for i := 0; i < len(at) && l.asked[d]; i++ {
 		if h := at[i].header; h >= 0 && l.headers[h].count > 1 {
 			return true
 		}
