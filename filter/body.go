@@ -90,6 +90,7 @@ func (s *stream) awaitPiece(wait int64) {
 // that lets the body come (Envoy's allow_on_headers_stop_iteration) would let the headers go with it.
 func (s *stream) OnHttpRequestBody(size int, end bool) types.Action {
 	p := s.plugin
+	s.answer.Uploading = !end
 	switch {
 	case s.paused:
 		p.bodies.delivery = deliveryWorks
@@ -109,6 +110,7 @@ func (s *stream) OnHttpRequestBody(size int, end bool) types.Action {
 
 // OnHttpRequestTrailers ends the search, because the body has ended. It holds the trailers back while the headers wait.
 func (s *stream) OnHttpRequestTrailers(int) types.Action {
+	s.answer.Uploading = false
 	if s.body != nil {
 		s.plugin.begin()
 		if s.onBodySearched() == types.ActionContinue {
