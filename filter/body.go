@@ -161,7 +161,7 @@ func (s *stream) onBodySearched() types.Action {
 
 // endSearch ends the search, sets the model that it found, and chooses the pools.
 func (s *stream) endSearch() {
-	model := s.body.scan.Value()
+	model := trimmed(s.body.scan.Value())
 	s.plugin.bodies.forget(s)
 	if len(model) > 0 {
 		s.setModel(model)
