@@ -143,6 +143,7 @@ func (b *bodySearch) scanPieces(size int) bool {
 
 // onBodySearched asks the pools when the search in the body is over. It is called in a callback of the stream.
 func (s *stream) onBodySearched() types.Action {
+	s.body.scan.End()
 	s.endSearch()
 	pass := s.askPools()
 	if s.shadow() {
