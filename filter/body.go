@@ -145,6 +145,7 @@ func (b *bodySearch) scanPieces(size int) bool {
 
 // onBodySearched asks the pools when the search in the body is over. It is called in a callback of the stream.
 func (s *stream) onBodySearched() types.Action {
+	s.body.scan.End()
 	s.endSearch()
 	pass := s.askPools()
 	if s.shadow() {
@@ -163,7 +164,7 @@ func (s *stream) onBodySearched() types.Action {
 
 // endSearch ends the search, sets the model that it found, and chooses the pools.
 func (s *stream) endSearch() {
-	model := s.body.scan.Value()
+	model := trimmed(s.body.scan.Value())
 	s.plugin.bodies.forget(s)
 	if len(model) > 0 {
 		s.setModel(model)
