@@ -80,6 +80,7 @@ func TestBreakerTripsAtTheFailuresInItsWindow(t *testing.T) {
 				s := g.sendModel(i%2, "m")
 				g.requireRunning(s, "a request of the first five")
 				c.end(s)
+				g.afterReset()
 			}
 			s := g.sendModel(0, "m")
 			if !c.trips {
@@ -325,7 +326,7 @@ func TestWaitersWhenTheBreakerOpens(t *testing.T) {
 		answer(503)(w[0])
 		require.Equal(t, 4*second, g.after("the next probe runs", func() bool { return runs(w[1]) }))
 		w[1].ClientGone()
-		g.host.Drain()
+		g.afterReset()
 		g.requireRunning(w[2], "the last waiter, once the probe's client has left")
 		g.host.Drain()
 		w[2].Respond(200, "ok")
@@ -419,7 +420,7 @@ func TestClientsCannotTripTheBreaker(t *testing.T) {
 		"a reset stream":                   {Cause: wasmtest.ClientGone, Code: 200, Details: "http2.remote_reset", Flags: wasmtest.FlagDownstreamRemoteReset},
 		"a closed connection":              {Cause: wasmtest.ClientGone, Code: 200, Details: "downstream_remote_disconnect", Flags: wasmtest.FlagDownstreamTermination},
 		"a client that no longer reads":    {Cause: "timeout", Code: 200, Details: "stream_idle_timeout", Flags: wasmtest.FlagStreamIdleTimeout},
-		"a stream that lasts for too long": {Cause: "timeout", Code: 200, Details: "max_stream_duration", Flags: 1 << 22},
+		"a stream that lasts for too long": {Cause: "timeout", Code: 200, Details: "max_duration_timeout"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := start(t, 1, config(pool("model", 4, "hold", object{"cancel": "1s"},
@@ -427,7 +428,7 @@ func TestClientsCannotTripTheBreaker(t *testing.T) {
 			s := g.sendModel(0, "m")
 			begin(s)
 			s.End(end)
-			g.host.Drain()
+			g.afterReset()
 			require.Equal(t, 1, g.gauge("model.on_hold"), "it is a cancel, and its permit is on hold as after one")
 			g.requireRunning(g.sendModel(0, "m"), "another client's request")
 			require.Zero(t, g.counter("model.provider_failure"))

@@ -197,7 +197,7 @@ func TestNothingThatAReleaseSaysIsLost(t *testing.T) {
 			rival := g.comingAndGoing(1, func(w int) *wasmtest.Stream { return g.sendModel(w, "m") })
 			g.outrun(0, "/model/", rival)
 			c.end(s)
-			g.host.Drain()
+			g.afterReset()
 			g.host.OnHostCall(nil)
 			g.host.Run(100 * ms)
 			require.NotZero(t, g.counter("model.contended"))

@@ -51,7 +51,7 @@ func TestOneDeadlineForQueuesTriesAndBackOff(t *testing.T) {
 			a := g.call(0, "a", c.headers...)
 			at(300 * ms)
 			before.ClientGone()
-			g.host.Drain()
+			g.afterReset()
 			g.requireRunning(a.Stream, "the call, after the tenant's queue")
 			a1 := a.try()
 			at(500 * ms)

@@ -139,7 +139,7 @@ func TestFirstSourceThatYieldsWins(t *testing.T) {
 		{nil, "", "/t/path", "path"},
 		{nil, "", "/other", "anonymous"},
 		{claim, "", "/other", "jwt"},
-		{nil, " ", "/t/path", " "},
+		{nil, " ", "/t/path", "path"},
 	} {
 		var headers []string
 		if c.header != "" {

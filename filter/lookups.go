@@ -1,6 +1,8 @@
 package filter
 
 import (
+	"unicode/utf8"
+
 	"github.com/headgate/headgate/admission/config"
 	"github.com/headgate/headgate/admission/request"
 	"github.com/headgate/headgate/filter/abi"
@@ -100,7 +102,8 @@ func (l *lookups) addSources(sources []config.Source) []sourceLookup {
 }
 
 // read reads the request's headers. It keeps their values in the stream's text, since later host calls reuse the memory
-// that the host has put them in.
+// that the host has put them in. It drops white space around a value: HTTP/2 carries it, and an upstream on HTTP/1
+// never sees it.
 func (l *lookups) read(s *stream) {
 	clear(l.headers)
 	l.ownNames = l.ownNames[:0]
@@ -116,7 +119,7 @@ func (l *lookups) read(s *stream) {
 	}
 	for i := range l.headers {
 		if h := &l.headers[i]; len(h.value) > 0 {
-			h.value = s.kept(s.keepRaw(h.value))
+			h.value = s.kept(s.keepRaw(trimmed(h.value)))
 		}
 	}
 }
@@ -161,22 +164,26 @@ func (l *lookups) ambiguousDeadline() bool {
 	return false
 }
 
-// valueOf returns the value that a source has for a request with that path, or nil.
+// valueOf returns the value that a source has for a request with that path, without white space around it. It returns
+// nil if there is none.
 func (l *lookups) valueOf(src *config.Source, at *sourceLookup, path string) []byte {
+	var v []byte
 	switch src.Kind {
 	case config.SourceHeader:
-		return l.value(at.header)
+		v = l.value(at.header)
 	case config.SourcePath:
-		v, _ := request.PathValue(src.Prefix, src.Suffix, path)
-		return bytesOf(v)
+		inPath, _ := request.PathValue(src.Prefix, src.Suffix, path)
+		if v = bytesOf(inPath); !utf8.Valid(v) {
+			return nil // some upstreams drop the bytes that are not UTF-8, others replace them
+		}
 	case config.SourceValue:
-		return bytesOf(src.Name)
+		v = bytesOf(src.Name)
+	default:
+		if at.property != "" {
+			v, _ = abi.Property(at.property)
+		}
 	}
-	if at.property == "" {
-		return nil
-	}
-	v, _ := abi.Property(at.property)
-	return v
+	return trimmed(v)
 }
 
 // propertyOf returns the host's name of the property that a source reads, with NUL between its parts, or "" if it reads

@@ -30,7 +30,7 @@ type plugin struct {
 	timer   timer            // when the host calls next: timer.go
 	records *records.Records // permits and tickets
 	backlog backlog          // waits that are decided: wait.go
-	leaving leaving          // streams that wait for their release: release.go
+	leavers leavers          // streams that wait for their release: release.go
 	bodies  bodies           // bodies in which the model is looked for: body.go
 
 	out  []byte    // scratch
@@ -140,7 +140,7 @@ func (p *plugin) OnTick() {
 		p.asserted = true
 		p.records.AssertLimits()
 	}
-	p.releaseLeaving()
+	p.releaseDue()
 	p.giveUpSearches()
 	p.records.Age()
 	p.records.MaintainAgain()
@@ -153,15 +153,15 @@ func (p *plugin) OnTick() {
 		p.flush()
 	}
 	p.records.WakeForSeat()
+	p.awaitNext()
 	p.backlog.flushed = false
 	p.timer.rearm(p.turn.now)
 }
 
-// OnQueueReady lets granted waiters go on, and releases the streams that waited for this turn.
+// OnQueueReady lets granted waiters go on.
 func (p *plugin) OnQueueReady(queue uint32) {
 	p.begin()
 	p.backlog.flushed = true
-	p.releaseLeaving()
 	if p.records.IsMailbox(queue) {
 		p.records.TakeUp()
 		p.receive()
@@ -182,7 +182,8 @@ func (p *plugin) receive() {
 func (p *plugin) OnPluginDone() bool {
 	if p.cfg != nil {
 		p.begin()
-		p.releaseLeaving()
+		p.awaitNext() // it ticks no more: all are due now
+		p.releaseDue()
 		p.records.Leave()
 	}
 	return true

@@ -270,6 +270,10 @@ func (g *gateway) requireQuiet() {
 	require.Zero(g.t, g.host.Run(time.Hour), "an idle gateway ticks")
 }
 
+// afterReset lets the time pass after which a permit is free whose request ended before its upstream's answer did: a tick,
+// or two if it was not the only one.
+func (g *gateway) afterReset() { g.host.Run(2 * ms) }
+
 // after runs until the condition holds and says how long that took.
 func (g *gateway) after(what string, holds func() bool) time.Duration {
 	g.t.Helper()

@@ -40,7 +40,7 @@ type stream struct {
 	ticket records.Ticket // the ticket for the pool asked last
 	fate   fate
 	before *stream // in the backlog
-	behind *stream // likewise
+	behind *stream // likewise, or among the leavers
 	waited int64   // nanoseconds in all queues
 	paused bool    // the headers wait
 
@@ -51,6 +51,7 @@ type stream struct {
 // OnHttpRequestHeaders takes a request through the pools.
 func (s *stream) OnHttpRequestHeaders(_ int, end bool) types.Action {
 	p := s.plugin
+	s.answer.Uploading = !end
 	if p.cfg == nil || p.cfg.Mode == config.ModeDisabled {
 		return types.ActionContinue
 	}
