@@ -24,12 +24,15 @@ const (
 
 // askPools asks the pools that are still ahead, in order.
 func (s *stream) askPools() passage {
-	for len(s.held) < len(s.keys) {
-		if pass := s.acquire(s.keys[len(s.held)]); pass != passAdmitted {
-			return pass
-		}
+	pass := passAdmitted
+	for pass == passAdmitted && len(s.held) < len(s.keys) {
+		pass = s.acquire(s.keys[len(s.held)])
 	}
-	return passAdmitted
+	if s.shadow() {
+		s.beginVirtual()
+		s.goOnVirtually(pass)
+	}
+	return pass
 }
 
 // acquire asks one pool for a permit.

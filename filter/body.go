@@ -150,6 +150,7 @@ func (s *stream) onBodySearched() types.Action {
 	pass := s.askPools()
 	if s.shadow() {
 		s.handOver(true) // again, with the model, for the attempts that wait for it
+		s.publishVirtual()
 		return types.ActionContinue
 	}
 	switch pass {

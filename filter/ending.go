@@ -17,7 +17,7 @@ type answer struct {
 	retryAfter admission.Duration // when a client may come back, as the provider said
 	whoseKnown bool               // Local has been read
 	refused    bool               // by the stage attempt, before anything went to the upstream
-	outcome    admission.Outcome  // of a stream that is released later
+	outcome    admission.Outcome  // what its end says; OutcomeNone until then
 }
 
 // OnHttpResponseHeaders reads the answer's headers.
@@ -86,6 +86,7 @@ func (s *stream) askPoolsLate() {
 	}
 	s.choosePools()
 	s.askPools()
+	s.publishVirtual()
 }
 
 // isProbe reports whether the request is a breaker's probe.
@@ -138,19 +139,21 @@ func (s *stream) reportProbe() {
 	}
 }
 
-// conclude reads how the request ended, and counts its end in every pool of which it holds a permit.
-func (s *stream) conclude() admission.Outcome {
-	if !s.answer.Sent {
-		return admission.OutcomeNone
+// judgeEnd reads how the request ended, and notes what that says.
+func (s *stream) judgeEnd() {
+	if s.answer.Sent {
+		s.readEnding()
+		s.answer.outcome = admission.Judge(s.answer.Ending)
 	}
-	s.readEnding()
-	outcome := admission.Judge(s.answer.Ending)
-	for i := range s.held {
+}
+
+// countEnds counts the request's end in every pool of which it holds a permit.
+func (s *stream) countEnds() {
+	for i := 0; s.answer.Sent && i < len(s.held); i++ {
 		if h := &s.held[i]; h.permit.Key != nil {
-			s.countEnd(&h.pool.stats, outcome)
+			s.countEnd(&h.pool.stats, s.answer.outcome)
 		}
 	}
-	return outcome
 }
 
 // statusSwitchingProtocols is the status of an upgrade. The answer of one has no end of its own.

@@ -31,6 +31,7 @@ type plugin struct {
 	records *records.Records // permits and tickets
 	backlog backlog          // waits that are decided: wait.go
 	leavers leavers          // streams that wait for their release: release.go
+	ghosts  ghosts           // requests that go on in shadow only: shadow.go
 	bodies  bodies           // bodies in which the model is looked for: body.go
 
 	out  []byte    // scratch
@@ -142,6 +143,7 @@ func (p *plugin) OnTick() {
 	}
 	p.releaseDue()
 	p.giveUpSearches()
+	p.endGhosts()
 	p.records.Age()
 	p.records.MaintainAgain()
 	p.records.TakeUp()
@@ -184,6 +186,7 @@ func (p *plugin) OnPluginDone() bool {
 		p.begin()
 		p.awaitNext() // it ticks no more: all are due now
 		p.releaseDue()
+		p.forgetGhosts()
 		p.records.Leave()
 	}
 	return true

@@ -40,18 +40,24 @@ func (s *stream) OnHttpStreamDone() {
 	if s.body != nil {
 		p.bodies.forget(s)
 	}
-	if len(s.keys) > 0 || s.fate != fateNone {
-		p.begin()
-		waited := s.fate != fateNone || s.ticket.Open() // in shadow it has gone on all the same
-		s.abandon()
-		outcome := s.conclude()
-		if !waited && len(s.held) > 0 && s.leavesUpstreamBusy() {
-			s.answer.outcome = outcome
-			p.releaseLater(s)
-			return
-		}
-		s.releaseAll(outcome)
+	if len(s.keys) == 0 && s.fate == fateNone {
+		s.recycle()
+		return
 	}
+	p.begin()
+	s.judgeEnd()
+	if s.shadow() && !s.hasGivenUp() {
+		s.onRealEnd()
+		return
+	}
+	waited := s.fate != fateNone || s.ticket.Open()
+	s.abandon()
+	s.countEnds()
+	if !waited && len(s.held) > 0 && s.leavesUpstreamBusy() {
+		p.releaseLater(s)
+		return
+	}
+	s.releaseAll(s.answer.outcome)
 	s.recycle()
 }
 

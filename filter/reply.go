@@ -65,7 +65,10 @@ func (s *stream) announce() {
 	p := s.plugin
 	s.handOver(true)
 	s.answer.Sent = true
-	if s.asked != nil {
+	switch {
+	case s.shadow():
+		s.publishVirtual()
+	case s.asked != nil:
 		s.publish("admitted", s.asked.Name)
 	}
 	if s.shadow() || s.deadline == 0 || s.waited < millisecond && s.inherited == inheritedNothing {

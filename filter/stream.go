@@ -45,7 +45,9 @@ type stream struct {
 	paused bool    // the headers wait
 
 	refusal refusal // reply.go
-	answer  answer  // ending.go
+
+	virtual *virtualLife // in shadow: shadow.go
+	answer  answer       // ending.go
 }
 
 // OnHttpRequestHeaders takes a request through the pools.
@@ -70,6 +72,7 @@ func (s *stream) OnHttpRequestHeaders(_ int, end bool) types.Action {
 		}
 		return s.pause()
 	case identityLater:
+		s.beginVirtual()
 		s.answer.Sent = true
 		return types.ActionContinue
 	}
