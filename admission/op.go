@@ -109,7 +109,8 @@ type Finish struct {
 // Release gives back the permit that was granted to a tenant's ticket.
 func Release(t Target, tenant uint64, seq uint32, f Finish) Op {
 	return Op{Kind: OpRelease, Target: t, Tenant: tenant, Seq: seq,
-		Outcome: f.Outcome, Status: f.Status, BreakerGen: f.BreakerGen, Pushback: f.Pushback, RetryAfter: f.RetryAfter, Use: f.Use}
+		Outcome: f.Outcome, Status: f.Status, BreakerGen: f.BreakerGen, Pushback: f.Pushback,
+		RetryAfter: f.RetryAfter, Use: f.Use}
 }
 
 // Cancel withdraws a tenant's ticket, or gives back the permit that it has become.

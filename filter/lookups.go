@@ -18,7 +18,7 @@ type lookups struct {
 	tenant, model, class      []sourceLookup
 	asked                     [dimensions]bool // by a pool
 	deadline                  []int            // indexes of names, in the order of the configuration
-	ownNames                  []string         // the current request's headers that only Headgate may set; they are removed
+	ownNames                  []string         // the current request's headers that only Headgate may set, to be removed
 }
 
 // A sourceLookup says where the value of one of the configuration's sources is.

@@ -76,7 +76,8 @@ func (s *stream) announce() {
 	}
 	for i := range s.deadlines {
 		h := &s.deadlines[i]
-		p.out = request.AppendDeadline(p.out[:0], h.header, view(s.kept(h.original)), admission.Duration(s.deadline-p.turn.now))
+		left := admission.Duration(s.deadline - p.turn.now)
+		p.out = request.AppendDeadline(p.out[:0], h.header, view(s.kept(h.original)), left)
 		abi.ReplaceRequestHeader(h.header.Name, p.out)
 	}
 }

@@ -5,10 +5,10 @@ import (
 	"github.com/headgate/headgate/filter/abi"
 )
 
-// Shadow mode lets every request pass at once, and plays beside it what enforcing would have done: the request's life in
-// the virtual gateway. It waits in the queues that it would have waited in, then has its permits for as long as the real
-// request took, and gives them back with what the real one's end said. So the virtual life of a request that would have
-// waited goes on after the real one has ended.
+// Shadow mode lets every request pass at once, and plays beside it what enforcing would have done: the request's life
+// in the virtual gateway. It waits in the queues that it would have waited in, then has its permits for as long as the
+// real request took, and gives them back with what the real one's end said. So the virtual life of a request that would
+// have waited goes on after the real one has ended.
 
 // A virtualLife is how far a request has come in the virtual gateway.
 type virtualLife struct {
@@ -38,8 +38,8 @@ func (s *stream) goOnVirtually(pass passage) {
 	}
 }
 
-// endVirtually is called when the real request has ended, and then again when something has changed. It ends the virtual
-// life if that is over, or lets it go on without the real request.
+// endVirtually is called when the real request has ended, and then again when something has changed. It ends the
+// virtual life if that is over, or lets it go on without the real request.
 func (s *stream) endVirtually() {
 	p, v := s.plugin, s.virtual
 	switch {

@@ -33,8 +33,7 @@ type load struct {
 type loadCall struct {
 	arrival
 	*wasmtest.Stream
-	client int
-	began  time.Duration // when it went on to the upstream; < 0: it has not
+	began time.Duration // when it went on to the upstream; < 0: it has not
 }
 
 // play sends arrivals to a gateway, lets the upstream answer each in its time, and calls done for each that has ended.
