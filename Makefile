@@ -39,6 +39,7 @@ lint: ## format, vet, lint, tidy
 	@$(GO) vet ./...
 	@$(WASM) $(GO) vet ./cmd/filter ./filter/... ./admission/...
 	@$(WASM) $(GO) vet -tags trap ./cmd/filter
+	@$(WASM) $(GO) vet -tags oneswap ./filter/records
 	@$(MAKE) -s $(LINTER)
 	@$(LINTER) run
 	@$(GO) mod tidy -diff
@@ -61,7 +62,7 @@ bench: build ## what Headgate costs an Envoy, and its queue beside HAProxy's (ne
 
 explore: build ## the long explorations: more schedules, bigger scopes
 	@$(GO) test -count=1 -v -timeout 2h ./admission -run Explore -explore
-	@$(GO) test -count=1 -v -timeout 2h ./filter -run Sim -explore
+	@$(GO) test -count=1 -v -timeout 2h ./filter -run 'Sim|Adversary' -explore
 	@ENVOY="$$(build/get-envoy)" && export ENVOY && $(GO) test -count=1 -v -timeout 2h ./envoy -run Memory -explore
 
 mutants: ## what the tests would not notice; docs/mutants.md has the flags. Takes hours

@@ -22,6 +22,8 @@ type breakerRecord struct {
 	until    int64               // open: when it becomes half open
 	trips    uint8               // openings without a success in between; doubles the open time
 	level    uint8               // failures without a success in between; doubles the penalty
+	last     uint8               // the status of the last failure, less statusBase; 0: it had none
+	row      uint16              // failures without a success in between, in this generation
 	probe    ticketID            // half open: the request that may pass; seq 0: none does
 	began    int64               // when the window's newest part began
 	failures [windowParts]uint16 // in each part of the window, the newest first
@@ -65,10 +67,12 @@ func (r *Record) countOutcome(now int64, b *Breaker, id ticketID, gen uint32, o 
 		r.countProbe(now, b, o)
 	case br.state != breakerClosed || br.gen != gen:
 	case o == OutcomeSuccess:
-		br.level = 0
+		br.level, br.row = 0, 0
 	case o == OutcomeFailure:
 		br.slide(now, b)
-		if br.failures[0]++; br.sum() >= b.Failures {
+		br.failures[0]++
+		br.row = min(br.row, maxRow) + 1
+		if br.sum() >= b.Failures || int(br.row) >= b.Failures {
 			br.trip(now, b)
 		}
 	}
@@ -98,7 +102,29 @@ func (br *breakerRecord) raisePenalty(b *Breaker) {
 func (br *breakerRecord) trip(now int64, b *Breaker) {
 	open := doubled(b.Open, br.trips, b.MaxOpen)
 	*br = breakerRecord{state: breakerOpen, gen: br.gen + 1, until: now + int64(open),
-		trips: min(br.trips+1, maxDoublings), level: br.level}
+		trips: min(br.trips+1, maxDoublings), level: br.level, last: br.last}
+}
+
+const (
+	// statusBase is one below the least status of a failure.
+	statusBase = 399
+	// maxRow is far above the failures that can be configured.
+	maxRow = 1 << 15
+)
+
+// noteStatus remembers the status of a failure, for what a client is told when the breaker is open.
+func (br *breakerRecord) noteStatus(status int) {
+	if br.last = 0; status > statusBase && status <= statusBase+255 {
+		br.last = uint8(status - statusBase)
+	}
+}
+
+// lastStatus is the status of the last failure; 0: it had none.
+func (br *breakerRecord) lastStatus() int {
+	if br.last == 0 {
+		return 0
+	}
+	return statusBase + int(br.last)
 }
 
 // slide drops the parts of the window that are over, and begins new ones.
@@ -123,9 +149,10 @@ func (br *breakerRecord) sum() int {
 }
 
 func (br *breakerRecord) load(b []byte) {
-	br.state, br.trips, br.level = breakerState(min(b[0], uint8(breakerHalfOpen))), b[1], b[2]
+	br.state, br.trips, br.level, br.last = breakerState(min(b[0], uint8(breakerHalfOpen))), b[1], b[2], b[3]
 	br.gen, br.until = get32(b[4:]), int64(get64(b[8:]))
 	br.probe = ticketID{seat: get16(b[16:]), seq: get32(b[20:])}
+	br.row = get16(b[18:])
 	br.began = int64(get64(b[24:]))
 	for i := range br.failures {
 		br.failures[i] = get16(b[32+2*i:])
@@ -133,10 +160,11 @@ func (br *breakerRecord) load(b []byte) {
 }
 
 func (br *breakerRecord) store(b []byte) {
-	b[0], b[1], b[2] = byte(br.state), br.trips, br.level
+	b[0], b[1], b[2], b[3] = byte(br.state), br.trips, br.level, br.last
 	put32(b[4:], br.gen)
 	put64(b[8:], uint64(br.until))
 	put16(b[16:], br.probe.seat)
+	put16(b[18:], br.row)
 	put32(b[20:], br.probe.seq)
 	put64(b[24:], uint64(br.began))
 	for i := range br.failures {

@@ -142,6 +142,9 @@ func TestBreakerWindowToTheNanosecond(t *testing.T) {
 					s.pool.Breaker.Failures = failures
 				}
 				s.fail(1)
+				if i < len(c.at)-1 { // so many in a row would open it, too
+					s.end(s.start(), admission.OutcomeSuccess)
+				}
 			}
 			v, _ := s.refused()
 			require.Equal(t, failures == c.alive, v == admission.VerdictOpen,

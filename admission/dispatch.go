@@ -81,6 +81,7 @@ func (m *Machine) grant(i int) bool {
 		return false
 	}
 	r.GrantSeq++
+	r.noteMove(m.op.Now)
 	r.Tenants[t.Tenant].LastGrant = r.GrantSeq
 	w := c.Worker
 	if r.breaker.state == breakerHalfOpen {

@@ -68,9 +68,9 @@ func TestARepairIsAReleaseToo(t *testing.T) {
 	require.Equal(t, admission.VerdictGranted, e.Verdict)
 	b.now += int64(admission.Second)
 	b.step(admission.Reconcile(b.target(3), admission.Truth{Inflight: []admission.TenantInflight{{Weight: 1, Inflight: 1}}}))
-	require.Zero(t, b.record().LastRelease, "nothing was given back")
+	require.Equal(t, b.now-int64(admission.Second), b.record().LastMove, "nothing was given back")
 	b.step(admission.Reconcile(b.target(3), admission.Truth{}))
-	require.Equal(t, b.now, b.record().LastRelease)
+	require.Equal(t, b.now, b.record().LastMove)
 	require.Zero(t, b.record().Inflight())
 }
 

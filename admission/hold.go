@@ -37,7 +37,7 @@ func (r *Record) endHolds(now int64) {
 		if h.Tenant != NoTenant {
 			r.Tenants[h.Tenant].OnHold -= min(h.Count, r.Tenants[h.Tenant].OnHold)
 		}
-		r.noteRelease(h.Until)
+		r.noteMove(h.Until)
 		r.Holds = append(r.Holds[:i], r.Holds[i+1:]...)
 	}
 }
@@ -51,6 +51,17 @@ func (r *Record) firstHoldEnd() int64 {
 		}
 	}
 	return first
+}
+
+// holdsEnding is how many permits on hold come free until the given time.
+func (r *Record) holdsEnding(until int64) int {
+	n := 0
+	for i := range r.Holds {
+		if h := &r.Holds[i]; h.Until <= until {
+			n += int(h.Count)
+		}
+	}
+	return n
 }
 
 // holdTime is how long a permit stays out of use after its request ended, and whether the tenant is charged for it.

@@ -52,6 +52,7 @@ type rigStream struct {
 	seq      uint32
 	tenant   uint64
 	deadline int64
+	since    int64 // when it was granted, or began to wait
 }
 
 func newRig(t errorer) *rig { return &rig{t: t, gen: 1, now: 1000 * ms} }
@@ -148,14 +149,15 @@ func (g *rig) reconcile(w *rigWorker) {
 		g.t.Fatalf("reconcile: verdict %d", e.Verdict)
 	}
 	for _, seq := range e.Unseen {
-		w.granted(seq)
+		w.granted(seq, g.now)
 	}
 }
 
 // granted moves a stream from waiting to running.
-func (w *rigWorker) granted(seq uint32) {
+func (w *rigWorker) granted(seq uint32, now int64) {
 	if i := slices.IndexFunc(w.waiting, func(s rigStream) bool { return s.seq == seq }); i >= 0 {
 		w.running = append(w.running, w.waiting[i])
+		w.running[len(w.running)-1].since = now
 		w.waiting = slices.Delete(w.waiting, i, i+1)
 	}
 }
@@ -177,7 +179,7 @@ func (g *rig) arrive(w *rigWorker, tenant uint64, budget admission.Duration) adm
 	for {
 		e := g.do(admission.Acquire(g.target(w), admission.Request{Tenant: tenant, Weight: g.weightOf(tenant), Seq: w.seq,
 			Queue: g.queue, Fair: g.fair, Budget: budget}))
-		s := rigStream{w.seq, tenant, g.now + int64(max(budget, 1))}
+		s := rigStream{w.seq, tenant, g.now + int64(max(budget, 1)), g.now}
 		switch e.Verdict {
 		case admission.VerdictFenced:
 			g.reconcile(w)
@@ -207,7 +209,8 @@ func (g *rig) release(w *rigWorker, i int, hold admission.Duration, charge bool,
 		outcome, target.Shaping.Hold = admission.OutcomeSuccess, admission.Hold{Success: hold}
 	}
 	w.running = slices.Delete(w.running, i, i+1)
-	e := g.do(admission.Release(target, s.tenant, s.seq, admission.Finish{Outcome: outcome}))
+	e := g.do(admission.Release(target, s.tenant, s.seq, admission.Finish{Outcome: outcome,
+		Use: admission.Duration(g.now - s.since)}))
 	if e.Verdict == admission.VerdictFenced {
 		g.reconcile(w)
 	}
@@ -234,7 +237,7 @@ func (g *rig) expire(w *rigWorker) {
 	w.waiting = slices.DeleteFunc(w.waiting, func(s rigStream) bool { return slices.Contains(over, s.seq) })
 	for _, s := range slices.Clone(w.waiting) {
 		if s.deadline <= g.now {
-			w.granted(s.seq)
+			w.granted(s.seq, g.now)
 		}
 	}
 }
@@ -256,7 +259,7 @@ func (g *rig) look(w *rigWorker, i int) {
 	case !listed && standing != admission.StandingUnknown, listed && waits != (standing == admission.StandingWaiting):
 		g.t.Fatalf("look: standing %d", standing)
 	case standing == admission.StandingGranted:
-		w.granted(s.seq)
+		w.granted(s.seq, g.now)
 	case standing == admission.StandingUnknown:
 		g.reconcile(w)
 	}

@@ -61,9 +61,11 @@ type Op struct {
 	Budget Duration // acquire: how long to wait at most; <= 0: not at all
 
 	Outcome    Outcome  // release, report: how the request ended
+	Status     int      // release: of its answer; 0: none has begun
 	BreakerGen uint32   // release: Effect.BreakerGen at the permit's grant
 	Pushback   bool     // release: the provider's answer was a 429
 	RetryAfter Duration // release: what the provider said about coming back; 0: nothing
+	Use        Duration // release: how long the request had the permit; 0: not known
 
 	Inflight []TenantInflight // reconcile: the permits that the worker's requests hold
 	Waiting  []Ticket         // reconcile: the worker's tickets, oldest first; Tenant is the index in Inflight
@@ -97,15 +99,18 @@ func Acquire(t Target, r Request) Op {
 // A Finish is how the request of a released permit ended.
 type Finish struct {
 	Outcome    Outcome
+	Status     int
 	BreakerGen uint32
 	Pushback   bool
 	RetryAfter Duration
+	Use        Duration
 }
 
 // Release gives back the permit that was granted to a tenant's ticket.
 func Release(t Target, tenant uint64, seq uint32, f Finish) Op {
 	return Op{Kind: OpRelease, Target: t, Tenant: tenant, Seq: seq,
-		Outcome: f.Outcome, BreakerGen: f.BreakerGen, Pushback: f.Pushback, RetryAfter: f.RetryAfter}
+		Outcome: f.Outcome, Status: f.Status, BreakerGen: f.BreakerGen, Pushback: f.Pushback,
+		RetryAfter: f.RetryAfter, Use: f.Use}
 }
 
 // Cancel withdraws a tenant's ticket, or gives back the permit that it has become.
@@ -217,6 +222,7 @@ type Effect struct {
 	Reaped     int  // permits and tickets of dead workers taken back
 	Replaced   bool // the stored bytes were no record of this version, or were gone, and have been replaced
 	RetryAfter int  // full, closed, open, expire: seconds until a permit is likely to come free, 1 to 60
+	LastStatus int  // open: the status of the last failure; 0: it had none
 }
 
 // reset makes the effect that of nothing, and keeps its buffers.

@@ -7,18 +7,24 @@ type Outcome uint8
 const (
 	OutcomeNone    Outcome = iota // nothing: never sent, refused elsewhere, answered by another filter
 	OutcomeSuccess                // the provider gave a whole answer that is no failure
-	OutcomeCancel                 // the client left, or another attempt's answer was taken
+	OutcomeCancel                 // the client's side ended it, or another attempt's answer was taken
 	OutcomeFailure                // the provider failed: 5xx, 429, a 403 that speaks of a rate limit, a transport error
 )
 
-// An AnsweredBy is who made an answer.
-type AnsweredBy uint8
+// A Cause is why a request ended before its provider's answer was whole, or why the proxy answered in the provider's
+// place.
+type Cause uint8
 
-// The makers of answers.
+// The causes.
 const (
-	ByProvider        AnsweredBy = iota // the provider
-	ByProxy                             // the proxy or one of its filters, for a reason of its own
-	ByProxyForFailure                   // the proxy, because the provider reset, could not be reached or took too long
+	// CauseUnknown: nothing tells. The proxy says why it ends a request, so its client has ended it: a reset without an
+	// error leaves no trace.
+	CauseUnknown     Cause = iota
+	CauseReset             // the provider reset it, or closed the connection
+	CauseProvider          // the provider failed in another way, such as taking too long
+	CauseUnreachable       // there was no connection to the provider
+	CauseClient            // the client left or broke its protocol, or a timer on the client's stream ran out
+	CauseProxy             // the proxy or a filter of it had a reason of its own, or another attempt's answer was taken
 )
 
 // An Ending is what is known of a request when it ends. What the caller has no need to find out, because the rest
@@ -26,14 +32,14 @@ const (
 type Ending struct {
 	_ incomparable
 
-	Sent        bool       // the request went on towards its provider
-	Status      int        // of its answer; 0: none has begun
-	RateLimited bool       // the answer's headers speak of a rate limit
-	By          AnsweredBy // who made the answer
-	Whole       bool       // the provider's last byte has come
-	ClientLeft  bool       // the client's side ended it, or a timer on the client's stream
-	Attempt     bool       // it is one try of several that its call may make
-	Superseded  bool       // attempt: the call was answered by another one
+	Sent        bool  // the request went on towards its provider
+	Status      int   // of its answer; 0: none has begun
+	RateLimited bool  // the answer's headers speak of a rate limit
+	Local       bool  // the proxy or one of its filters made the answer
+	Whole       bool  // the provider's last byte has come
+	Cause       Cause // why it ended without
+	Attempt     bool  // it is one try of several that its call may make
+	Uploading   bool  // the client has not sent the whole request
 }
 
 const (
@@ -42,7 +48,8 @@ const (
 	statusTooManyRequests    = 429
 )
 
-// Judge says how a request's end counts for its provider. It is the whole policy: the first case that fits decides.
+// Judge says how a request's end counts for its provider. With judgeCut it is the whole policy: the first case that
+// fits decides.
 func Judge(e Ending) Outcome {
 	switch {
 	case !e.Sent:
@@ -53,18 +60,28 @@ func Judge(e Ending) Outcome {
 		return OutcomeFailure
 	case e.Completed():
 		return OutcomeSuccess
-	case e.ClientLeft:
-		return OutcomeCancel
-	case e.By != ByProvider:
-		return OutcomeNone
-	case e.Status > 0:
-		return OutcomeFailure // the answer was cut in the middle
-	case !e.Attempt:
-		return OutcomeNone
-	case e.Superseded:
-		return OutcomeCancel
 	}
-	return OutcomeFailure // an attempt that was reset, or out of time, before an answer
+	return judgeCut(e)
+}
+
+// judgeCut says how a request counts that had no whole answer of its provider, and no failed one.
+//
+//go:noinline // called from many places
+func judgeCut(e Ending) Outcome {
+	switch e.Cause {
+	case CauseUnreachable:
+		return OutcomeFailure
+	case CauseReset, CauseProvider:
+		if e.Uploading && (e.Status == 0 || e.Local) {
+			return OutcomeCancel // the provider may have waited too long for a client that sends slowly
+		}
+		return OutcomeFailure
+	case CauseProxy:
+		if !e.Attempt {
+			return OutcomeNone
+		}
+	}
+	return OutcomeCancel
 }
 
 // JudgeAnswer says how an answer that has begun counts, before its end is known.
@@ -72,27 +89,27 @@ func JudgeAnswer(e Ending) Outcome {
 	switch {
 	case e.Failed():
 		return OutcomeFailure
-	case e.By != ByProvider:
+	case e.Local:
 		return OutcomeNone
 	}
 	return OutcomeSuccess
 }
 
-// Failed reports whether the answer is the provider's failure. A 403 without a word about a rate limit is the client's
-// own error.
+// Failed reports whether the answer is the provider's failure, or stands in for one. A 403 without a word about a rate
+// limit is the client's own error.
 func (e *Ending) Failed() bool {
-	if e.By != ByProvider {
-		return e.By == ByProxyForFailure
+	if e.Local {
+		return judgeCut(*e) == OutcomeFailure
 	}
 	return e.Status >= 500 || e.Status == statusTooManyRequests || e.Status == statusForbidden && e.RateLimited
 }
 
 // Completed reports whether the provider's answer came to its end.
 func (e *Ending) Completed() bool {
-	return e.Sent && (e.Status == statusSwitchingProtocols || e.Whole && e.By == ByProvider)
+	return e.Sent && !e.Local && (e.Status == statusSwitchingProtocols || e.Status > 0 && e.Whole)
 }
 
 // Pushback reports whether the answer is the provider's 429.
 func (e *Ending) Pushback() bool {
-	return e.By == ByProvider && e.Status == statusTooManyRequests
+	return !e.Local && e.Status == statusTooManyRequests
 }

@@ -139,7 +139,7 @@ func (m *Machine) correctInflight() {
 		switch {
 		case h.Inflight > want:
 			r.removeInflight(h.Seat, h.Tenant, h.Inflight-want)
-			r.noteRelease(op.Now)
+			r.noteMove(op.Now)
 		case h.Inflight < want:
 			r.addInflight(op.Me, h.Tenant, want-h.Inflight)
 		}

@@ -23,8 +23,8 @@ type Record struct {
 	breaker   breakerRecord
 	headroom  headroomRecord
 
-	LastRelease  int64 // when a permit last came free, monotonic nanoseconds; 0: never
-	ReleaseEvery int64 // smoothed time between releases in nanoseconds; 0: unknown
+	LastMove int64 // when a permit was last granted or came free, monotonic nanoseconds; 0: never
+	MeanUse  int64 // smoothed time for which a permit is in use or on hold, nanoseconds; 0: unknown
 
 	Tenants []Tenant
 	Columns []Column
@@ -147,7 +147,7 @@ func (r *Record) load(b []byte) bool {
 	tenants, columns := int(get16(b[4:])), int(get16(b[6:]))
 	holders, holds := int(get32(b[8:])), int(get32(b[12:]))
 	r.Gen, r.Limit, r.GrantSeq, r.Forgotten = get32(b[16:]), get32(b[20:]), get64(b[24:]), get64(b[32:])
-	r.LastRelease, r.ReleaseEvery = int64(get64(b[40:])), int64(get64(b[48:]))
+	r.LastMove, r.MeanUse = int64(get64(b[40:])), int64(get64(b[48:]))
 	r.breaker.load(b[56:])
 	r.headroom.load(b[108:])
 	rest := len(b) - headBytes - name - tenants*tenantBytes - columns*columnBytes - holders*holderBytes - holds*holdBytes
@@ -233,8 +233,8 @@ func (r *Record) Append(dst []byte) []byte {
 	put32(h[20:], r.Limit)
 	put64(h[24:], r.GrantSeq)
 	put64(h[32:], r.Forgotten)
-	put64(h[40:], uint64(r.LastRelease))
-	put64(h[48:], uint64(r.ReleaseEvery))
+	put64(h[40:], uint64(r.LastMove))
+	put64(h[48:], uint64(r.MeanUse))
 	r.breaker.store(h[56:])
 	r.headroom.store(h[108:])
 	dst = append(append(dst, h[:]...), r.Name...)

@@ -1,17 +1,23 @@
 package admission
 
-// noteRelease feeds the estimate behind retry-after: an exponentially weighted mean (1/8) of the time between releases.
-// A worker reads its clock before its step, so a step may be a little older than the one before it. That counts as no
-// time between them.
-func (r *Record) noteRelease(now int64) {
-	since := max(now-r.LastRelease, 0)
-	if r.LastRelease > 0 {
-		if r.ReleaseEvery == 0 {
-			r.ReleaseEvery = since
-		}
-		r.ReleaseEvery += (since - r.ReleaseEvery) / 8
+// noteMove notes that a permit was granted or came free. A worker reads its clock before its step, so a step may be a
+// little older than the one before it.
+func (r *Record) noteMove(now int64) { r.LastMove = max(r.LastMove, now) }
+
+// longestUse is the longest use of a permit that the mean counts in full. What is longer makes no difference to an
+// answer of a minute at most.
+const longestUse = 24 * int64(Hour)
+
+// noteUse feeds the mean of how long a permit is in use: its request runs, and the permit is then on hold.
+func (r *Record) noteUse(d Duration) {
+	use := min(int64(d), longestUse)
+	switch {
+	case use <= 0: // not told
+	case r.MeanUse == 0:
+		r.MeanUse = use
+	default:
+		r.MeanUse += (use - r.MeanUse) / 8
 	}
-	r.LastRelease = max(r.LastRelease, now)
 }
 
 // The bounds of retry-after in seconds.
@@ -20,28 +26,60 @@ const (
 	maxRetryAfter = 60
 )
 
-// retryAfter estimates in whole seconds when a request that comes now would find a permit: after as many releases as
-// requests wait, and one more. If the last release is longer ago than the mean, that time counts instead of the mean.
-func (r *Record) retryAfter(now int64) int {
+// retryAfter estimates in whole seconds when a request that comes now would find a permit: once as many have come free
+// as requests wait, and one more.
+func (m *Machine) retryAfter() int {
+	r, now := &m.rec, m.op.Now
 	if r.Limit == 0 {
 		return maxRetryAfter
 	}
 	if r.breaker.state != breakerClosed {
 		wait := r.breaker.until - now
+		if wait <= 0 { // the probe runs, and is a request as any other
+			wait = r.MeanUse
+		}
 		if r.Inflight()+r.OnHold() >= int(r.Limit) { // the probe will need a permit
 			wait = max(wait, r.firstHoldEnd()-now)
 		}
 		return boundedSeconds(wait)
 	}
-	wait := r.ReleaseEvery
-	if r.LastRelease > 0 {
-		wait = max(wait, now-r.LastRelease)
+	limit := r.inForce(m.op.Shaping)
+	needed := r.Queue.Len() + 1 - (limit - r.Inflight() - r.OnHold())
+	later := 0
+	if n := r.OnHold(); r.Inflight() == 0 && needed > n { // the others get theirs from those that the holds' ends start
+		needed, later = n, needed-n
 	}
-	wait = min(wait, maxRetryAfter*int64(Second)) * int64(1+r.Queue.Len())
-	if end := r.firstHoldEnd(); end > 0 && (r.Inflight() == 0 || wait == 0) {
-		wait = end - now
+	return boundedSeconds(r.untilFree(now, needed) + r.MeanUse/int64(max(limit, 1))*int64(later))
+}
+
+// untilFree is the shortest time in which the given number of permits is likely to come free, and a minute at most.
+// Permits on hold come free at their end. Those of running requests come at a rate: as many in the mean time of a use
+// as run. All of them run since the last movement at least, so if that is longer ago than the mean, it counts instead.
+func (r *Record) untilFree(now int64, needed int) int64 {
+	const most = maxRetryAfter * int64(Second)
+	if needed <= 0 {
+		return 0
 	}
-	return boundedSeconds(wait)
+	every := int64(0) // between two running requests' ends
+	if n := int64(r.Inflight()); n > 0 {
+		if every = max(r.MeanUse, now-r.LastMove) / n; every <= 0 {
+			return 0 // nothing is known yet
+		}
+	}
+	short, long := int64(0), most
+	for long-short > int64(Millisecond) {
+		middle := (short + long) / 2
+		came := r.holdsEnding(now + middle)
+		if every > 0 {
+			came += int(middle / every)
+		}
+		if came >= needed {
+			long = middle
+		} else {
+			short = middle
+		}
+	}
+	return short // what is lost to the search is made up by the rounding
 }
 
 // boundedSeconds rounds nanoseconds up to whole seconds within retry-after's bounds.

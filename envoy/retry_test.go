@@ -48,7 +48,9 @@ func TestRetryTakesTheModelAgainAndKeepsTheTenant(t *testing.T) {
 func failsBeside(t *testing.T, env *rig.Env, id string) (call, other *rig.Pending) {
 	t.Helper()
 	first, otherID := id+"-first", id+"-other"
-	call = env.Run(t, tries(id, rig.Script{Status: 503, HeaderGate: first}, rig.Script{}))
+	fails := failed
+	fails.HeaderGate = first
+	call = env.Run(t, tries(id, fails, rig.Script{}))
 	other = env.Queue(t, "model", rig.Call{Tenant: "h", Script: rig.Script{ID: otherID, HeaderGate: otherID}})[0]
 	env.Up.Open(first)
 	env.AwaitRunning(t, otherID, other)

@@ -24,12 +24,15 @@ const (
 
 // askPools asks the pools that are still ahead, in order.
 func (s *stream) askPools() passage {
-	for len(s.held) < len(s.keys) {
-		if pass := s.acquire(s.keys[len(s.held)]); pass != passAdmitted {
-			return pass
-		}
+	pass := passAdmitted
+	for pass == passAdmitted && len(s.held) < len(s.keys) {
+		pass = s.acquire(s.keys[len(s.held)])
 	}
-	return passAdmitted
+	if s.shadow() {
+		s.beginVirtual()
+		s.goOnVirtually(pass)
+	}
+	return pass
 }
 
 // acquire asks one pool for a permit.
@@ -76,13 +79,15 @@ func (s *stream) take(a records.Answer, d records.Decision) passage {
 		return passWaiting
 	case admission.VerdictOpen:
 		s.count(stats.rejectedBreaker, stats.shadowWouldReject)
-		return s.refuse(reasonBreaker, a.RetryAfter)
+		pass := s.refuse(reasonBreaker, a.RetryAfter)
+		s.refusal.lastStatus = a.LastStatus
+		return pass
 	case admission.VerdictClosed:
 		s.count(stats.rejectedClosed, stats.shadowWouldReject)
-	default:
-		s.count(stats.rejectedQueueFull, stats.shadowWouldReject)
+		return s.refuse(reasonClosed, a.RetryAfter)
 	}
-	return s.refuse(reasonRejected, a.RetryAfter)
+	s.count(stats.rejectedQueueFull, stats.shadowWouldReject)
+	return s.refuse(reasonFull, a.RetryAfter)
 }
 
 // tenantIn is the tenant id and weight under which the stream counts in a pool's records.
@@ -108,7 +113,7 @@ func (s *stream) followOnError() passage {
 		return passAdmitted
 	}
 	s.count(stats.rejectedClosed, stats.shadowWouldReject)
-	return s.refuse(reasonRejected, 1)
+	return s.refuse(reasonFailed, 1)
 }
 
 // count counts a refusal: by its own counter, or in shadow by that of what would have happened.

@@ -90,6 +90,7 @@ func (s *stream) awaitPiece(wait int64) {
 // that lets the body come (Envoy's allow_on_headers_stop_iteration) would let the headers go with it.
 func (s *stream) OnHttpRequestBody(size int, end bool) types.Action {
 	p := s.plugin
+	s.answer.Uploading = !end
 	switch {
 	case s.paused:
 		p.bodies.delivery = deliveryWorks
@@ -109,6 +110,7 @@ func (s *stream) OnHttpRequestBody(size int, end bool) types.Action {
 
 // OnHttpRequestTrailers ends the search, because the body has ended. It holds the trailers back while the headers wait.
 func (s *stream) OnHttpRequestTrailers(int) types.Action {
+	s.answer.Uploading = false
 	if s.body != nil {
 		s.plugin.begin()
 		if s.onBodySearched() == types.ActionContinue {
@@ -143,10 +145,12 @@ func (b *bodySearch) scanPieces(size int) bool {
 
 // onBodySearched asks the pools when the search in the body is over. It is called in a callback of the stream.
 func (s *stream) onBodySearched() types.Action {
+	s.body.scan.End()
 	s.endSearch()
 	pass := s.askPools()
 	if s.shadow() {
 		s.handOver(true) // again, with the model, for the attempts that wait for it
+		s.publishVirtual()
 		return types.ActionContinue
 	}
 	switch pass {
@@ -161,7 +165,7 @@ func (s *stream) onBodySearched() types.Action {
 
 // endSearch ends the search, sets the model that it found, and chooses the pools.
 func (s *stream) endSearch() {
-	model := s.body.scan.Value()
+	model := trimmed(s.body.scan.Value())
 	s.plugin.bodies.forget(s)
 	if len(model) > 0 {
 		s.setModel(model)

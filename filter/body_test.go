@@ -273,7 +273,7 @@ func TestCase_O17_WithoutTheFlag(t *testing.T) {
 	g.requireRunning(other, "the other worker's second")
 	require.Len(t, g.host.Logs(), 2)
 	other.ClientGone()
-	g.host.Drain()
+	g.afterReset()
 	g.requireDrained("model")
 }
 

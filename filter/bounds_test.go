@@ -82,8 +82,29 @@ func TestTwoThousandWaitersWokenByOneRaisedLimit(t *testing.T) {
 	require.Equal(t, 1, g.gauge("model.inflight"))
 }
 
+// What no pool asks for decides nothing, so two values of it are no reason to refuse a request.
+func TestFinding_C15_WhatNoPoolAsksForIsNotJudged(t *testing.T) {
+	g := start(t, 1, config(all(9)))
+	g.requireRunning(g.send(0, "x-tenant", "a", "x-tenant", "b", "x-model", "a", "x-model", "b"), "two tenants and two models")
+	for name, asking := range map[string]object{"key": pool("model", 9), "match": all(9, "match", object{"model": []string{"c"}})} {
+		g := start(t, 1, config(asking))
+		g.requireRunning(g.send(0, "x-tenant", "a", "x-tenant", "b"), name)
+		require.NotNil(t, g.send(0, "x-model", "a", "x-model", "b").LocalReply(), name)
+	}
+	g = start(t, 1, config(all(9, "fair_by", "tenant")))
+	require.NotNil(t, g.send(0, "x-tenant", "a", "x-tenant", "b").LocalReply())
+}
+
+// Nobody waits for a body for the sake of a model that no pool asks for.
+func TestFinding_C15_ABodyNoPoolAsksForIsNotWaitedFor(t *testing.T) {
+	g := start(t, 1, fromBody(all(9)))
+	s := g.plugin.Stream(0)
+	s.RequestHeaders(wasmtest.RequestHeaders("POST", "/v1/chat/completions"), false)
+	g.requireRunning(s, "a request whose body has not come")
+}
+
 func TestCase_O19_AmbiguousIdentity(t *testing.T) {
-	g := start(t, 1, config(pool("model", 5)))
+	g := start(t, 1, config(pool("model", 5, "fair_by", "tenant")))
 	for _, headers := range [][]string{
 		{"x-tenant", "a", "x-tenant", "b"},
 		{"x-tenant", "a", "x-tenant", "a"},

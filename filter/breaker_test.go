@@ -80,6 +80,7 @@ func TestBreakerTripsAtTheFailuresInItsWindow(t *testing.T) {
 				s := g.sendModel(i%2, "m")
 				g.requireRunning(s, "a request of the first five")
 				c.end(s)
+				g.afterReset()
 			}
 			s := g.sendModel(0, "m")
 			if !c.trips {
@@ -108,6 +109,33 @@ func TestBreakerCountsFailuresNotStreaks(t *testing.T) {
 	g.requireOpen(g.sendModel(0, "m"), 2, "the request after the fifth")
 }
 
+// Failures without a success in between open the breaker however far apart they are: with a limit of one, the penalty
+// of each keeps the next one away, longer and longer.
+func TestFinding_B1_FailuresInARowOpenTheBreaker(t *testing.T) {
+	b := breaking(5, "window", "30s", "penalty", "2s", "max_penalty", "1m")
+	g := start(t, 2, config(pool("model", 1, "queue", 9, "max_wait", "1m", "breaker", b)))
+	for i := range 5 {
+		s := g.sendModel(i%2, "m")
+		g.host.RunUntil(time.Minute, func() bool { return runs(s) })
+		g.requireRunning(s, fmt.Sprintf("failure %d", i+1))
+		answer(500)(s)
+	}
+	require.Equal(t, 30*second, g.host.Elapsed().Round(second), "2, 4, 8 and 16 s between them")
+	g.requireOpen(g.sendModel(0, "m"), 32, "the request after the fifth: the probe will need the permit")
+}
+
+// A success ends a row, and begins a new one.
+func TestFinding_B1_ASuccessEndsARow(t *testing.T) {
+	g := start(t, 2, guarded(breaking(3, "window", "1s")))
+	for range 5 {
+		g.fail(2)
+		g.host.Run(2 * second)
+		g.pass(1, "a request after two failures")
+	}
+	g.fail(3)
+	g.requireOpen(g.sendModel(0, "m"), 2, "the request after three in a row")
+}
+
 // The window slides in tenths: a failure counts for the window, less a tenth at most.
 func TestBreakerWindowSlides(t *testing.T) {
 	for _, c := range []struct {
@@ -119,7 +147,6 @@ func TestBreakerWindowSlides(t *testing.T) {
 		{[]time.Duration{0, 900 * ms, 9999 * ms}, true},
 		{[]time.Duration{0, 900 * ms, 10 * second}, false}, // both in the tenth that has gone
 		{[]time.Duration{0, second, 10*second - ms}, true},
-		{[]time.Duration{0, second, second, 10 * second}, true}, // the first has gone, the two count
 		{[]time.Duration{0, second, 10 * second}, false},
 		{[]time.Duration{0, 5 * second, 10 * second, 14999 * ms}, true},
 		{[]time.Duration{0, 5 * second, 10 * second, 15 * second}, false},
@@ -131,8 +158,11 @@ func TestBreakerWindowSlides(t *testing.T) {
 		t.Run(fmt.Sprint(c.at), func(t *testing.T) {
 			g := start(t, 2, guarded(breaking(3)))
 			begun := g.host.Elapsed()
-			for _, at := range c.at {
+			for i, at := range c.at {
 				g.host.Run(at - (g.host.Elapsed() - begun))
+				if i > 0 { // so many in a row would open it, too
+					g.pass(1, "a success in between")
+				}
 				g.fail(1)
 			}
 			require.Equal(t, c.trips, !runs(g.sendModel(0, "m")))
@@ -296,7 +326,7 @@ func TestWaitersWhenTheBreakerOpens(t *testing.T) {
 		answer(503)(w[0])
 		require.Equal(t, 4*second, g.after("the next probe runs", func() bool { return runs(w[1]) }))
 		w[1].ClientGone()
-		g.host.Drain()
+		g.afterReset()
 		g.requireRunning(w[2], "the last waiter, once the probe's client has left")
 		g.host.Drain()
 		w[2].Respond(200, "ok")
@@ -308,7 +338,7 @@ func TestWaitersWhenTheBreakerOpens(t *testing.T) {
 		g.host.Run(second + tick)
 		for _, s := range w {
 			g.requireRefused(s, tooLate, "model", "a waiter whose budget ends while it is open")
-			require.Equal(t, "1", s.LocalReply().Headers.Get("retry-after"))
+			g.requireRetryAfter(1, s.LocalReply(), "a waiter")
 		}
 		require.Equal(t, 3, g.counter("model.expired_max_wait"))
 	})
@@ -390,7 +420,7 @@ func TestClientsCannotTripTheBreaker(t *testing.T) {
 		"a reset stream":                   {Cause: wasmtest.ClientGone, Code: 200, Details: "http2.remote_reset", Flags: wasmtest.FlagDownstreamRemoteReset},
 		"a closed connection":              {Cause: wasmtest.ClientGone, Code: 200, Details: "downstream_remote_disconnect", Flags: wasmtest.FlagDownstreamTermination},
 		"a client that no longer reads":    {Cause: "timeout", Code: 200, Details: "stream_idle_timeout", Flags: wasmtest.FlagStreamIdleTimeout},
-		"a stream that lasts for too long": {Cause: "timeout", Code: 200, Details: "max_stream_duration", Flags: 1 << 22},
+		"a stream that lasts for too long": {Cause: "timeout", Code: 200, Details: "max_duration_timeout"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := start(t, 1, config(pool("model", 4, "hold", object{"cancel": "1s"},
@@ -398,7 +428,7 @@ func TestClientsCannotTripTheBreaker(t *testing.T) {
 			s := g.sendModel(0, "m")
 			begin(s)
 			s.End(end)
-			g.host.Drain()
+			g.afterReset()
 			require.Equal(t, 1, g.gauge("model.on_hold"), "it is a cancel, and its permit is on hold as after one")
 			g.requireRunning(g.sendModel(0, "m"), "another client's request")
 			require.Zero(t, g.counter("model.provider_failure"))

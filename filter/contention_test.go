@@ -197,7 +197,7 @@ func TestNothingThatAReleaseSaysIsLost(t *testing.T) {
 			rival := g.comingAndGoing(1, func(w int) *wasmtest.Stream { return g.sendModel(w, "m") })
 			g.outrun(0, "/model/", rival)
 			c.end(s)
-			g.host.Drain()
+			g.afterReset()
 			g.host.OnHostCall(nil)
 			g.host.Run(100 * ms)
 			require.NotZero(t, g.counter("model.contended"))
@@ -217,6 +217,7 @@ func TestAnAcquireThatIsNeverDecidedExpires(t *testing.T) {
 	}{
 		"max_wait":     {all(1, "queue", 5, "max_wait", "2s"), nil, 2 * time.Second, "expired_max_wait"},
 		"no queue":     {all(1, "max_wait", "2s"), nil, 2 * time.Second, "expired_max_wait"},
+		"a short one":  {all(1, "queue", 5, "max_wait", "200ms"), nil, 200 * ms, "expired_max_wait"},
 		"no wait":      {all(1, "max_wait", "0s"), nil, time.Second, "expired_max_wait"},
 		"its deadline": {all(1, "queue", 5, "max_wait", "2s"), []string{"x-request-timeout-ms", "300"}, 300 * ms, "expired_deadline"},
 	} {

@@ -51,7 +51,7 @@ func TestOneDeadlineForQueuesTriesAndBackOff(t *testing.T) {
 			a := g.call(0, "a", c.headers...)
 			at(300 * ms)
 			before.ClientGone()
-			g.host.Drain()
+			g.afterReset()
 			g.requireRunning(a.Stream, "the call, after the tenant's queue")
 			a1 := a.try()
 			at(500 * ms)
@@ -127,4 +127,20 @@ func TestAttemptsOwnDeadlineHeaderIsLeftAloneWithoutADeadline(t *testing.T) {
 	g.loadAttempts(with(c, "stage", "attempt"))
 	a := g.call(0, "a", "x-request-timeout-ms", "7000")
 	require.Equal(t, "7000", a.try().Forwarded().Headers.Get("x-request-timeout-ms"))
+}
+
+// The official clients send their read timeout in seconds.
+func TestFinding_C12_ADeadlineInSeconds(t *testing.T) {
+	c := config(pool("model", 1, "queue", 1, "max_wait", "1h"))
+	c["deadline"] = object{"headers": []any{"x-ms", object{"header": "X-Stainless-Read-Timeout", "unit": "s"}}}
+	g := start(t, 1, c)
+	a := g.sendModel(0, "m")
+	w := g.send(0, "x-model", "m", "x-stainless-read-timeout", "2.5")
+	g.host.Run(second)
+	a.Respond(200, "ok")
+	g.host.Drain()
+	require.Equal(t, "1.500", w.Forwarded().Headers.Get("x-stainless-read-timeout"))
+	late := g.send(0, "x-model", "m", "x-stainless-read-timeout", "2.5")
+	require.Equal(t, 2500*ms, g.after("it is refused", func() bool { return late.LocalReply() != nil }))
+	g.requireRefused(late, tooLate, "model", "the request at its deadline")
 }

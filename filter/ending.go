@@ -10,11 +10,14 @@ import (
 )
 
 // An answer is what is known of how a request was answered and how it ended. It is read in several steps: a host call
-// takes time, so a property is read only where it decides something. Package admission has the policy, in Judge.
+// takes time, so a property is read only where it decides something. Package request reads what Envoy says of the
+// cause, and package admission has the policy, in Judge.
 type answer struct {
 	admission.Ending
 	retryAfter admission.Duration // when a client may come back, as the provider said
-	byKnown    bool               // By has been read
+	whoseKnown bool               // Local has been read
+	refused    bool               // by the stage attempt, before anything went to the upstream
+	outcome    admission.Outcome  // what its end says; OutcomeNone until then
 }
 
 // OnHttpResponseHeaders reads the answer's headers.
@@ -31,8 +34,8 @@ func (s *stream) OnHttpResponseHeaders(int, bool) types.Action {
 	if s.answer.Status < 400 && len(forged) == 0 && !isProbe {
 		return types.ActionContinue // who answered is read at the end, and not at all if the answer comes whole
 	}
-	s.readBy()
-	if s.answer.By == admission.ByProvider {
+	s.readWhose()
+	if !s.answer.Local {
 		for _, name := range forged { // an upstream can't speak for Headgate
 			abi.RemoveResponseHeader(name)
 		}
@@ -62,7 +65,9 @@ func (s *stream) readAnswer(headers abi.Pairs) (forged []string) {
 	for c := headers.Cursor(); c.Next(); {
 		switch {
 		case view(c.Name) == "retry-after":
-			a.retryAfter, a.RateLimited = request.ParseRetryAfter(view(c.Value), abi.Wall()), true
+			a.retryAfter, a.RateLimited = max(a.retryAfter, request.ParseRetryAfter(view(c.Value), abi.Wall())), true
+		case view(c.Name) == "retry-after-ms":
+			a.retryAfter, a.RateLimited = max(a.retryAfter, request.ParseRetryAfterMillis(view(c.Value))), true
 		case hasPrefix(c.Name, "x-ratelimit-"):
 			a.RateLimited = true
 		}
@@ -81,6 +86,7 @@ func (s *stream) askPoolsLate() {
 	}
 	s.choosePools()
 	s.askPools()
+	s.publishVirtual()
 }
 
 // isProbe reports whether the request is a breaker's probe.
@@ -93,29 +99,32 @@ func (s *stream) isProbe() bool {
 	return false
 }
 
-// readBy reads who answered, once. An attempt sees answers of the provider only. Elsewhere Envoy may have answered:
-// after a reset or a timeout the provider has failed; after a limit of Envoy's own, or in another filter, it has not.
-func (s *stream) readBy() {
+// readWhose reads whose the answer is, once. An attempt sees answers of the provider only. Elsewhere Envoy may have
+// answered, or another filter.
+func (s *stream) readWhose() {
 	a := &s.answer
-	if a.byKnown {
+	if a.whoseKnown {
 		return
 	}
-	a.byKnown = true
+	a.whoseKnown = true
 	if s.plugin.cfg.Stage == config.StageAttempt {
 		return
 	}
 	details, _ := abi.Property("response\x00code_details")
-	switch {
-	case view(details) == "via_upstream":
+	if view(details) == viaUpstream {
 		return
-	case hasPrefix(details, "response_timeout"),
-		hasPrefix(details, "upstream_") && view(details) != "upstream_reset_before_response_started{overflow}":
-		a.By = admission.ByProxyForFailure
-	default:
-		a.By = admission.ByProxy
 	}
-	a.retryAfter = 0
+	a.Local, a.retryAfter, a.refused = true, 0, hasPrefix(details, ownDetails)
+	a.Cause = request.CauseOfDetails(view(details))
+	if a.Cause == admission.CauseUnknown {
+		a.Cause = admission.CauseProxy
+	}
 }
+
+const (
+	viaUpstream = "via_upstream" // the response code details of an answer of the upstream's
+	ownDetails  = "headgate_"    // how the details of our own refusals begin
+)
 
 // reportProbe tells the record how its breaker's probe ends. It does so as soon as the answer says it, because the
 // stream may go on for hours.
@@ -130,19 +139,21 @@ func (s *stream) reportProbe() {
 	}
 }
 
-// conclude reads how the request ended, and counts its end in every pool of which it holds a permit.
-func (s *stream) conclude() admission.Outcome {
-	if !s.answer.Sent {
-		return admission.OutcomeNone
+// judgeEnd reads how the request ended, and notes what that says.
+func (s *stream) judgeEnd() {
+	if s.answer.Sent {
+		s.readEnding()
+		s.answer.outcome = admission.Judge(s.answer.Ending)
 	}
-	s.readEnding()
-	outcome := admission.Judge(s.answer.Ending)
-	for i := range s.held {
+}
+
+// countEnds counts the request's end in every pool of which it holds a permit.
+func (s *stream) countEnds() {
+	for i := 0; s.answer.Sent && i < len(s.held); i++ {
 		if h := &s.held[i]; h.permit.Key != nil {
-			s.countEnd(&h.pool.stats, outcome)
+			s.countEnd(&h.pool.stats, s.answer.outcome)
 		}
 	}
-	return outcome
 }
 
 // statusSwitchingProtocols is the status of an upgrade. The answer of one has no end of its own.
@@ -151,34 +162,58 @@ const statusSwitchingProtocols = 101
 // readEnding reads the properties that decide how the request ended, and no others.
 func (s *stream) readEnding() {
 	a := &s.answer
+	a.Attempt = s.plugin.cfg.Stage == config.StageAttempt
 	if a.Status == statusSwitchingProtocols {
 		return
 	}
-	_, status := abi.Property("response\x00backend_latency") // it is there when the upstream's last byte has come
-	a.Whole = status == abi.StatusOK
-	if !a.Completed() && a.Status > 0 && a.Status < 400 {
-		s.readBy()
+	if a.Status > 0 { // otherwise it would be an earlier try's
+		a.Whole = hasProperty("response\x00backend_latency") // the upstream's last byte has come
 	}
-	if a.Failed() || a.Completed() {
+	if a.Failed() || a.Completed() || a.Local {
 		return
 	}
-	a.Attempt = s.plugin.cfg.Stage == config.StageAttempt
 	flags, _ := abi.Integer("response\x00flags")
-	a.ClientLeft = flags&flagsWithoutVerdict != 0
-	if a.Attempt && a.Status == 0 && !a.ClientLeft {
-		_, status := abi.Property("response\x00code")
-		a.Superseded = status == abi.StatusOK
+	a.Cause = request.CauseOfFlags(flags)
+	if a.Cause == admission.CauseUnknown {
+		details, _ := abi.Property("response\x00code_details")
+		a.Cause = request.CauseOfDetails(view(details))
+	}
+	if a.Attempt && a.Cause == admission.CauseUnknown {
+		a.Cause = s.causeOfCut()
 	}
 }
 
-// flagsWithoutVerdict are the response flags of endings that say nothing about the provider. In the order of the
-// constant:
-//   - DC: the client closed its connection;
-//   - DPE: it broke the protocol;
-//   - DR: it reset its stream;
-//   - SI: the stream was idle for too long, perhaps because the client stopped reading;
-//   - DT: the stream took too long, perhaps for the same reason.
-const flagsWithoutVerdict = 1<<14 | 1<<18 | 1<<28 | 1<<16 | 1<<22
+// causeOfCut reads why an attempt ended, of which Envoy's flags and details say nothing: they are the call's.
+func (s *stream) causeOfCut() admission.Cause {
+	if hasProperty("request\x00duration") {
+		return admission.CauseClient // the call had ended before
+	}
+	if s.answer.Status == 0 && hasProperty("response\x00code") {
+		return admission.CauseProxy // another attempt has answered
+	}
+	if s.answer.Uploading && !hasProperty("upstream\x00local_address") {
+		return admission.CauseUnreachable
+	}
+	return admission.CauseProvider
+}
+
+func hasProperty(path string) bool {
+	_, status := abi.Property(path)
+	return status == abi.StatusOK
+}
+
+// leavesUpstreamBusy reports whether the upstream may still be at work on a request that has ended: Envoy has yet to
+// reset it there, or to write the reset.
+func (s *stream) leavesUpstreamBusy() bool {
+	a := &s.answer
+	switch {
+	case !a.Sent, a.Whole, a.refused, a.Cause == admission.CauseReset, a.Cause == admission.CauseUnreachable:
+		return false
+	case a.Local, a.Cause == admission.CauseProxy && !a.Attempt:
+		return hasProperty("upstream\x00local_address") // it had a connection
+	}
+	return true
+}
 
 // countEnd counts the request's end in the metrics of one pool.
 func (s *stream) countEnd(stats *poolStats, outcome admission.Outcome) {

@@ -20,7 +20,7 @@ const (
 
 // A deadlineHeader is a header in which the client sent its deadline.
 type deadlineHeader struct {
-	name     string
+	header   *config.DeadlineHeader
 	original span
 }
 
@@ -47,11 +47,12 @@ func (s *stream) identify(hasBody bool) identification {
 		if !s.identifyRoute(path) {
 			return identityUngoverned
 		}
-		if r.ambiguous(r.tenant) || r.ambiguous(r.class) || r.ambiguousDeadline() {
+		if r.ambiguous(config.DimensionTenant, r.tenant) || r.ambiguous(config.DimensionClass, r.class) ||
+			r.ambiguousDeadline() {
 			return identityAmbiguous
 		}
 	}
-	if r.ambiguous(r.model) {
+	if r.ambiguous(config.DimensionModel, r.model) {
 		return identityAmbiguous
 	}
 	s.readDeadline()
@@ -103,7 +104,7 @@ func (s *stream) identifyModel(path string, hasBody bool) identification {
 			}
 			continue
 		}
-		if hasBody && s.canReadBody() {
+		if hasBody && p.lookups.asked[config.DimensionModel] && s.canReadBody() {
 			found = identityInBody
 		}
 	}
@@ -196,8 +197,8 @@ func (s *stream) readDeadline() {
 		if h.count == 0 {
 			continue
 		}
-		name := p.cfg.Deadline.Headers[i]
-		d, ok := request.ParseDeadline(name, view(h.value))
+		header := &p.cfg.Deadline.Headers[i]
+		d, ok := request.ParseDeadline(header, view(h.value))
 		if !ok {
 			if s.inherited == inheritedNothing { // otherwise the invocation stage has counted it
 				abi.Increment(p.stats.badDeadline, 1)
@@ -208,7 +209,7 @@ func (s *stream) readDeadline() {
 			left = d
 		}
 		inHeader, known = true, true
-		s.deadlines = append(s.deadlines, deadlineHeader{name: name, original: s.keepRaw(h.value)})
+		s.deadlines = append(s.deadlines, deadlineHeader{header: header, original: s.keepRaw(h.value)})
 	}
 	if known && s.inherited != inheritedGoverned {
 		s.deadline = p.turn.now + min(int64(left), maxTime-p.turn.now)

@@ -44,7 +44,7 @@ func (g *gateway) handed(s *wasmtest.Stream) identity {
 
 // identifying is an invocation stage that lets every path pass, under the given identity.
 func identifying(t *testing.T, id object) *gateway {
-	return start(t, 1, object{"stage": "invocation", "identity": id, "pools": []object{{"name": "all", "limit": 1000}}})
+	return start(t, 1, object{"stage": "invocation", "identity": id, "pools": []object{{"name": "all", "key": []string{"model"}, "limit": 1000}}})
 }
 
 func property(value any, path ...string) func(*wasmtest.Stream) {
@@ -139,7 +139,7 @@ func TestFirstSourceThatYieldsWins(t *testing.T) {
 		{nil, "", "/t/path", "path"},
 		{nil, "", "/other", "anonymous"},
 		{claim, "", "/other", "jwt"},
-		{nil, " ", "/t/path", " "},
+		{nil, " ", "/t/path", "path"},
 	} {
 		var headers []string
 		if c.header != "" {
@@ -225,7 +225,7 @@ func TestSourceInFrontOfTheBodyNeedsNoBody(t *testing.T) {
 }
 
 func TestHeadersThatDecideAndAreSentTwice(t *testing.T) {
-	c := fromBody(pool("model", 9))
+	c := fromBody(pool("model", 9, "fair_by", "tenant"), all(9, "match", object{"class": []string{"c"}}))
 	c["identity"] = object{
 		"tenant": []object{{"metadata": []string{"ns", "t"}}, {"header": "x-tenant", "trusted": true}},
 		"model":  []object{{"json_body": "model"}, {"header": "x-model"}},

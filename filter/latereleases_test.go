@@ -8,8 +8,9 @@ import (
 	"github.com/headgate/headgate/wasmtest"
 )
 
-// When a client leaves, the host resets the upstream later in the same turn. So the permit is back a turn later.
-func TestAPermitOfAClientThatLeftIsBackATurnLater(t *testing.T) {
+// When a client leaves, the host resets the upstream later in the same turn, or writes the reset in the next one. So the
+// permit is back with a tick, and not with a message.
+func TestAPermitOfAClientThatLeftIsBackATickLater(t *testing.T) {
 	g := start(t, 2, config(pool("model", 1, "queue", 1, "max_wait", "5s")))
 	g.sendModel(1, "n").Respond(200, "ok") // a seat
 	s := g.sendModel(0, "m")
@@ -17,20 +18,29 @@ func TestAPermitOfAClientThatLeftIsBackATurnLater(t *testing.T) {
 	next := g.sendModel(1, "m")
 	g.requireWaiting(next, "a request in the turn in which the client leaves")
 	g.host.Drain()
-	g.requireRunning(next, "the request, a turn later")
+	g.requireWaiting(next, "the request, when all messages have come")
+	g.host.Run(ms)
+	g.requireRunning(next, "the request, a tick later")
 }
 
-// The call back for that turn is a message. If it is lost, a tick takes its place at once, and not at the next beat.
+// A release that lost all its swaps is called back by a message. If that is lost, a tick takes its place at once, and
+// not at the next beat.
 func TestALateReleaseWithoutItsMessageComesWithTheNextTick(t *testing.T) {
 	g := start(t, 2, config(pool("model", 1)))
 	s := g.sendModel(0, "m")
+	lost := 0
 	g.host.OnHostCall(func(c *wasmtest.HostCall) {
-		if c.Name() == "proxy_enqueue_shared_queue" {
+		switch c.Name() {
+		case "proxy_enqueue_shared_queue":
 			c.Drop()
+		case "proxy_set_shared_data":
+			lost++
+			c.Fail(wasmtest.StatusCasMismatch)
 		}
 	})
-	s.ClientGone()
+	s.Respond(200, "ok")
 	g.host.OnHostCall(nil)
+	require.Equal(t, enough, lost, "it tried in its own turn")
 	took := g.after("the permit is back", func() bool { return g.gauge("model.inflight") == 0 })
 	require.LessOrEqual(t, took, 10*ms)
 	g.requireCapacity("m", 1)
@@ -51,7 +61,7 @@ func TestAProbeThatEndsWithoutASwapGivesItsPlaceBack(t *testing.T) {
 				}
 			})
 			end(probe)
-			g.host.Drain() // the release of a client that left comes a turn later
+			g.afterReset() // the release of a client that left comes a tick later
 			g.host.OnHostCall(nil)
 			g.host.Run(100 * ms)
 			next := g.sendModel(0, "m")

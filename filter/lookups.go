@@ -1,6 +1,8 @@
 package filter
 
 import (
+	"unicode/utf8"
+
 	"github.com/headgate/headgate/admission/config"
 	"github.com/headgate/headgate/admission/request"
 	"github.com/headgate/headgate/filter/abi"
@@ -14,8 +16,9 @@ type lookups struct {
 	path, method, contentType int           // indexes of names
 	contentEncoding, upgrade  int           // likewise; -1: not read
 	tenant, model, class      []sourceLookup
-	deadline                  []int    // indexes of names, in the order of the configuration
-	ownNames                  []string // the current request's headers that only Headgate may set; they are removed
+	asked                     [dimensions]bool // by a pool
+	deadline                  []int            // indexes of names, in the order of the configuration
+	ownNames                  []string         // the current request's headers that only Headgate may set, to be removed
 }
 
 // A sourceLookup says where the value of one of the configuration's sources is.
@@ -35,18 +38,36 @@ type headerValue struct {
 // ownPrefix begins the names of headers that only Headgate may set.
 const ownPrefix = "x-headgate-"
 
+// askedFor returns the dimensions that some pool asks for. Nobody waits for a body for the others' sake, and two values
+// of them are no reason to refuse a request.
+func askedFor(cfg *config.Config) (asked [dimensions]bool) {
+	for i := range cfg.Pools {
+		o := &cfg.Pools[i]
+		for _, d := range o.Key {
+			asked[d] = true
+		}
+		for j := range o.Match {
+			asked[o.Match[j].Dimension] = true
+		}
+		if o.FairBy {
+			asked[config.DimensionTenant] = true
+		}
+	}
+	return asked
+}
+
 func newLookups(cfg *config.Config) lookups {
-	var l lookups
+	l := lookups{asked: askedFor(cfg)}
 	l.path, l.method, l.contentType = l.add(":path"), l.add(":method"), l.add("content-type")
 	l.contentEncoding, l.upgrade = -1, -1
-	if bodySource(cfg) >= 0 {
+	if bodySource(cfg) >= 0 && l.asked[config.DimensionModel] {
 		l.contentEncoding, l.upgrade = l.add("content-encoding"), l.add("upgrade")
 	}
 	l.tenant = l.addSources(cfg.Identity.Tenant)
 	l.model = l.addSources(cfg.Identity.Model)
 	l.class = l.addSources(cfg.Identity.Class)
-	for _, name := range cfg.Deadline.Headers {
-		l.deadline = append(l.deadline, l.add(name))
+	for i := range cfg.Deadline.Headers {
+		l.deadline = append(l.deadline, l.add(cfg.Deadline.Headers[i].Name))
 	}
 	l.headers = make([]headerValue, len(l.names))
 	return l
@@ -81,7 +102,8 @@ func (l *lookups) addSources(sources []config.Source) []sourceLookup {
 }
 
 // read reads the request's headers. It keeps their values in the stream's text, since later host calls reuse the memory
-// that the host has put them in.
+// that the host has put them in. It drops white space around a value: HTTP/2 carries it, and an upstream on HTTP/1
+// never sees it.
 func (l *lookups) read(s *stream) {
 	clear(l.headers)
 	l.ownNames = l.ownNames[:0]
@@ -97,7 +119,7 @@ func (l *lookups) read(s *stream) {
 	}
 	for i := range l.headers {
 		if h := &l.headers[i]; len(h.value) > 0 {
-			h.value = s.kept(s.keepRaw(h.value))
+			h.value = s.kept(s.keepRaw(trimmed(h.value)))
 		}
 	}
 }
@@ -122,9 +144,9 @@ func (l *lookups) value(header int) []byte {
 	return l.headers[header].value
 }
 
-// ambiguous reports whether a header of these sources was sent more than once.
-func (l *lookups) ambiguous(at []sourceLookup) bool {
-	for i := range at {
+// ambiguous reports whether a header of these sources was sent more than once. They are those of a dimension.
+func (l *lookups) ambiguous(d config.Dimension, at []sourceLookup) bool {
+	for i := 0; i < len(at) && l.asked[d]; i++ {
 		if h := at[i].header; h >= 0 && l.headers[h].count > 1 {
 			return true
 		}
@@ -142,22 +164,26 @@ func (l *lookups) ambiguousDeadline() bool {
 	return false
 }
 
-// valueOf returns the value that a source has for a request with that path, or nil.
+// valueOf returns the value that a source has for a request with that path, without white space around it. It returns
+// nil if there is none.
 func (l *lookups) valueOf(src *config.Source, at *sourceLookup, path string) []byte {
+	var v []byte
 	switch src.Kind {
 	case config.SourceHeader:
-		return l.value(at.header)
+		v = l.value(at.header)
 	case config.SourcePath:
-		v, _ := request.PathValue(src.Prefix, src.Suffix, path)
-		return bytesOf(v)
+		inPath, _ := request.PathValue(src.Prefix, src.Suffix, path)
+		if v = bytesOf(inPath); !utf8.Valid(v) {
+			return nil // some upstreams drop the bytes that are not UTF-8, others replace them
+		}
 	case config.SourceValue:
-		return bytesOf(src.Name)
+		v = bytesOf(src.Name)
+	default:
+		if at.property != "" {
+			v, _ = abi.Property(at.property)
+		}
 	}
-	if at.property == "" {
-		return nil
-	}
-	v, _ := abi.Property(at.property)
-	return v
+	return trimmed(v)
 }
 
 // propertyOf returns the host's name of the property that a source reads, with NUL between its parts, or "" if it reads

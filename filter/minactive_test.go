@@ -19,7 +19,7 @@ func TestMinActive(t *testing.T) {
 				} else {
 					s.ClientGone()
 				}
-				g.host.Drain()
+				g.afterReset()
 				require.Equal(t, min(i+1, most), g.gauge("model.on_hold"))
 			}
 			for i := range minActive {

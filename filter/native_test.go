@@ -28,6 +28,7 @@ func TestNativelyUnderTheSDKsTestHost(t *testing.T) {
 	require.Equal(t, uint32(429), reply.StatusCode)
 	require.Contains(t, reply.Headers, [2]string{"x-headgate-reason", noPermit})
 	host.CompleteHttpContext(first)
+	host.Tick() // its permit comes back later: it ended without an answer
 	third := host.InitializeHttpContext()
 	require.Equal(t, types.ActionContinue, host.CallOnRequestHeaders(third, headers, true))
 	n, err := host.GetCounterMetric("headgate.model.admitted")

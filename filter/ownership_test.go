@@ -195,7 +195,7 @@ func TestOwnership_Hedge(t *testing.T) {
 	a2.Respond(200, "ok")
 	g.owned(1, 0, 1, 0, "when one has answered")
 	a1.ClientGone() // the router drops the other one
-	g.host.Drain()
+	g.afterReset()
 	g.owned(1, 0, 0, 0, "when the other one is dropped")
 	a.Respond(200, "ok")
 	g.drained()
@@ -213,7 +213,7 @@ func TestOwnership_Hedge(t *testing.T) {
 	c := g.call(0, "c")
 	c1, c2 := c.try(), c.try()
 	c1.UpstreamReset()
-	g.host.Drain()
+	g.afterReset()
 	g.requireRunning(c2, "the hedge, after the first try failed")
 	c2.Respond(200, "ok")
 	c.Respond(200, "ok")
@@ -242,7 +242,7 @@ func TestOwnership_GoneWhileQueuedAtTheAttempt(t *testing.T) {
 			g.owned(2, 0, 1, 1, "while b's try waits")
 			if first == "downstream" {
 				b.ClientGone()
-				g.host.Drain()
+				g.afterReset()
 				g.owned(1, 0, 1, 1, "between the two ends")
 				b1.ClientGone()
 			} else {
@@ -250,7 +250,7 @@ func TestOwnership_GoneWhileQueuedAtTheAttempt(t *testing.T) {
 				g.owned(2, 0, 1, 0, "between the two ends")
 				b.ClientGone()
 			}
-			g.host.Drain()
+			g.afterReset()
 			g.owned(1, 0, 1, 0, "when b's client has left")
 			require.Equal(t, 1, g.counter("model.cancelled_waiting"))
 			a1.Respond(200, "ok")
@@ -272,7 +272,7 @@ func TestOwnership_GoneWhileRunning(t *testing.T) {
 		}
 		a.ClientGone()
 		a1.ClientGone()
-		g.host.Drain()
+		g.afterReset()
 		g.owned(1, 0, 1, 0, "when a's client has left")
 		g.requireRunning(b1, "the waiter behind it")
 		b1.Respond(200, "ok")
@@ -288,7 +288,7 @@ func TestOwnership_GoneInBackOff(t *testing.T) {
 	b := g.call(1, "a")
 	g.owned(1, 1, 0, 0, "in back-off, the tenant's next call waiting")
 	a.ClientGone()
-	g.host.Drain()
+	g.afterReset()
 	g.owned(1, 0, 0, 0, "when the client has left in back-off")
 	g.requireRunning(b.Stream, "the tenant's next call")
 	b.ClientGone()
@@ -322,7 +322,7 @@ func TestOwnership_Timeout(t *testing.T) {
 		g := startStages(t, 2, twoPools(1, 1))
 		a := g.call(0, "a")
 		a.try().ClientGone() // the router gives the try up
-		g.host.Drain()
+		g.afterReset()
 		g.owned(1, 0, 0, 0, "between the tries")
 		a2 := a.try()
 		g.owned(1, 0, 1, 0, "in the second try")

@@ -30,7 +30,8 @@ type plugin struct {
 	timer   timer            // when the host calls next: timer.go
 	records *records.Records // permits and tickets
 	backlog backlog          // waits that are decided: wait.go
-	leaving leaving          // streams that wait for their release: release.go
+	leavers leavers          // streams that wait for their release: release.go
+	ghosts  ghosts           // requests that go on in shadow only: shadow.go
 	bodies  bodies           // bodies in which the model is looked for: body.go
 
 	out  []byte    // scratch
@@ -140,8 +141,9 @@ func (p *plugin) OnTick() {
 		p.asserted = true
 		p.records.AssertLimits()
 	}
-	p.releaseLeaving()
+	p.releaseDue()
 	p.giveUpSearches()
+	p.endGhosts()
 	p.records.Age()
 	p.records.MaintainAgain()
 	p.records.TakeUp()
@@ -153,15 +155,15 @@ func (p *plugin) OnTick() {
 		p.flush()
 	}
 	p.records.WakeForSeat()
+	p.awaitNext()
 	p.backlog.flushed = false
 	p.timer.rearm(p.turn.now)
 }
 
-// OnQueueReady lets granted waiters go on, and releases the streams that waited for this turn.
+// OnQueueReady lets granted waiters go on.
 func (p *plugin) OnQueueReady(queue uint32) {
 	p.begin()
 	p.backlog.flushed = true
-	p.releaseLeaving()
 	if p.records.IsMailbox(queue) {
 		p.records.TakeUp()
 		p.receive()
@@ -182,7 +184,9 @@ func (p *plugin) receive() {
 func (p *plugin) OnPluginDone() bool {
 	if p.cfg != nil {
 		p.begin()
-		p.releaseLeaving()
+		p.awaitNext() // it ticks no more: all are due now
+		p.releaseDue()
+		p.forgetGhosts()
 		p.records.Leave()
 	}
 	return true

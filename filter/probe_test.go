@@ -51,7 +51,7 @@ func sent(end ending) func(*gateway) {
 		s := g.sendProbe()
 		g.requireOpen(g.sendModel(0, "m"), 1, "a request beside the probe")
 		end(s)
-		g.host.Drain()
+		g.afterReset()
 	}
 }
 
@@ -70,6 +70,7 @@ func (g *gateway) withoutSwaps(do func()) {
 		}
 	})
 	do()
+	g.afterReset()
 	g.host.OnHostCall(nil)
 	g.host.Run(100 * ms)
 }
@@ -102,7 +103,7 @@ var unansweredProbes = map[string]func(*gateway){
 		s := g.sendProbe()
 		g.host.Run(3 * second)
 		s.ClientGone()
-		g.host.Drain()
+		g.afterReset()
 	},
 	"a later pool refuses it": func(g *gateway) {
 		g.requireRefused(g.send(1, "x-model", "m", "x-tenant", "closed"), noPermit, "later", "the probe")
@@ -172,7 +173,7 @@ func requirePlaceBack(t *testing.T, probe func(*gateway), verdict probeVerdict) 
 	if verdict != closes {
 		s := g.send(0, "x-model", "m", "x-tenant", "u")
 		g.requireRunning(s, "the next probe")
-		g.requireOpen(g.send(1, "x-model", "m", "x-tenant", "v"), 1, "a request beside it")
+		g.requireNotClosed(g.send(1, "x-model", "m", "x-tenant", "v"), "a request beside it")
 		s.Respond(200, "ok")
 	}
 	for i := range 10 {
@@ -217,6 +218,7 @@ func TestProbeDecidesAtItsHeaders(t *testing.T) {
 		g.host.Run(3 * time.Hour)
 		g.fail(0)
 		probe.UpstreamReset() // the answer had begun well: that is no failure of a probe any more
+		g.afterReset()
 		g.pass(10, "a request after the probe's stream was cut")
 	})
 	t.Run("failure", func(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 )
 
 // The release of a request's permits, at its end: OnHttpStreamDone asks ending.go how it ended, which package admission
-// judges, and gives the permits back, at once or in the next turn of the event loop.
+// judges, and gives the permits back, at once or when the upstream has been reset.
 
 // A holding is a permit of a pool. The zero permit says that the request was let through without one, because the store
 // failed.
@@ -19,8 +19,20 @@ type holding struct {
 	permit records.Permit
 }
 
-// leaving are the streams that have ended and are released in the next turn of the event loop.
-type leaving []*stream
+// leavers are the streams that have ended while their upstream may still be at work. They are released in a later turn
+// of the event loop: when the reset of their upstream is on the wire.
+//
+// Envoy ends the filters of a request before it resets the upstream, or just after. A reset over HTTP/1 closes the
+// connection in the same turn. A reset over HTTP/2 is a frame, which the next turn writes. A permit that is handed on
+// before could start the next request, on another worker, while the upstream still sees this one.
+//
+// A message to our own queue comes before the frame is written. A tick that was set after the request's end comes
+// after it. A tick that was set before may come in the same turn as the end. So those that are there when a tick is set
+// are due at it, and those that come later are due at the next.
+type leavers struct {
+	first, last *stream // linked by behind
+	lastDue     *stream // nil: none is due at the next tick
+}
 
 // OnHttpStreamDone gives back what the stream holds or waits for, whatever ended it.
 func (s *stream) OnHttpStreamDone() {
@@ -28,33 +40,61 @@ func (s *stream) OnHttpStreamDone() {
 	if s.body != nil {
 		p.bodies.forget(s)
 	}
-	if len(s.keys) > 0 || s.fate != fateNone {
-		p.begin()
-		s.abandon()
-		outcome := s.conclude()
-		if s.answer.ClientLeft && len(s.held) > 0 {
-			p.releaseNextTurn(s)
-			return
-		}
-		s.releaseAll(outcome)
+	if len(s.keys) == 0 && s.fate == fateNone {
+		s.recycle()
+		return
 	}
+	p.begin()
+	s.judgeEnd()
+	if s.shadow() && !s.hasGivenUp() {
+		s.onRealEnd()
+		return
+	}
+	waited := s.fate != fateNone || s.ticket.Open()
+	s.abandon()
+	s.countEnds()
+	if !waited && len(s.held) > 0 && s.leavesUpstreamBusy() {
+		p.releaseLater(s)
+		return
+	}
+	s.releaseAll(s.answer.outcome)
 	s.recycle()
 }
 
-// releaseNextTurn releases a stream in the next turn of the event loop. When a client leaves, the host ends the filters
-// of its request before it resets the upstream, in one turn: a permit handed on in between could start the next request
-// while the upstream still sees this one.
-func (p *plugin) releaseNextTurn(s *stream) {
-	p.leaving = append(p.leaving, s)
-	p.records.CallBack()
+// releaseLater releases a stream once the reset of its upstream is on the wire.
+func (p *plugin) releaseLater(s *stream) {
+	l := &p.leavers
+	if l.first == nil {
+		l.first = s
+	} else {
+		l.last.behind = s
+	}
+	l.last = s
+	if l.lastDue == nil && !p.timer.ticking {
+		l.lastDue = s
+		p.timer.restart(p.turn.now)
+	}
 }
 
-func (p *plugin) releaseLeaving() {
-	streams := p.leaving
-	p.leaving = p.leaving[:0:0]
-	for _, s := range streams {
-		s.releaseAll(admission.OutcomeCancel)
+// releaseDue releases the streams that are due at this tick.
+func (p *plugin) releaseDue() {
+	l := &p.leavers
+	for l.lastDue != nil {
+		s := l.first
+		if l.first = s.behind; s == l.lastDue {
+			l.lastDue = nil
+		}
+		s.releaseAll(s.answer.outcome)
 		s.recycle()
+	}
+}
+
+// awaitNext asks for a tick, at which those are due that have come since the last one was set. A tick ends with it.
+func (p *plugin) awaitNext() {
+	l := &p.leavers
+	if l.first != nil {
+		l.lastDue = l.last
+		p.WakeBy(p.turn.now)
 	}
 }
 
@@ -70,11 +110,13 @@ func (s *stream) releaseAll(o admission.Outcome) {
 		}
 		abi.Record(h.pool.stats.heldMillis, uint64((p.turn.now-h.permit.Since)/millisecond))
 		p.records.Release(h.permit, admission.Finish{
-			Outcome: o, Pushback: s.answer.Pushback(), RetryAfter: s.answer.retryAfter})
+			Outcome: o, Status: s.answer.Status, Pushback: s.answer.Pushback(), RetryAfter: s.answer.retryAfter})
 	}
 }
 
 // recycle makes the stream ready for reuse.
+//
+//go:noinline // many bytes in two places
 func (s *stream) recycle() {
 	p := s.plugin
 	*s = stream{plugin: p, text: s.text[:0], deadlines: s.deadlines[:0], keys: s.keys[:0], held: s.held[:0]}
@@ -98,7 +140,7 @@ func (s *stream) Recovered(string) types.Action {
 	if p.cfg == nil || p.cfg.OnError == config.OnErrorOpen || s.asked == nil {
 		return types.ActionContinue
 	}
-	s.refusal = refusal{reason: reasonRejected, pool: s.asked.Name, retryAfter: 1}
+	s.refusal = refusal{reason: reasonFailed, pool: s.asked.Name, retryAfter: 1}
 	s.refuseNow()
 	return s.pause()
 }

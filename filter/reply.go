@@ -8,74 +8,29 @@ import (
 	"github.com/headgate/headgate/filter/abi"
 )
 
-// A reason is why a request is refused.
-type reason uint8
-
-const (
-	reasonNone reason = iota
-	reasonRejected
-	reasonExpired
-	reasonAmbiguous
-	reasonBreaker
-)
-
-// A refusal is what the client of a refused request is told.
-type refusal struct {
-	_ incomparable
-
-	reason     reason
-	pool       string
-	retryAfter int // seconds
-}
-
-// A Reply is how clients and the access log see a refusal of one reason.
-type Reply struct {
-	Status  uint32 // of HTTP
-	Reason  string // the header x-headgate-reason, and the code in the JSON error
-	Kind    string // the type in the JSON error
-	Message string // the message in the JSON error, or in the status of a gRPC request
-	Details string // %RESPONSE_CODE_DETAILS% in Envoy's access log
-	Outcome string // the outcome in filter state wasm.headgate
-	GRPC    int32  // the status of a gRPC request
-}
-
-// replies has the reply for each reason.
-var replies = [...]Reply{
-	reasonRejected: {429, "ADMISSION_REJECTED", "rate_limited",
-		"No permit is free and there is no place in the queue. Try again later.", "headgate_rejected", "rejected", 8},
-	reasonExpired: {429, "ADMISSION_WAIT_DEADLINE_EXCEEDED", "rate_limited",
-		"No permit came free in the time this request could wait. Try again later.", "headgate_expired", "expired", 8},
-	reasonBreaker: {503, "BREAKER_OPEN", "unavailable",
-		"The upstream has failed or pushed back too often, so it is given time to recover. Try again later.",
-		"headgate_breaker_open", "breaker", 14},
-	reasonAmbiguous: {400, "AMBIGUOUS_IDENTITY", "invalid_request_error",
-		"A header that decides the tenant, the model, the class or the deadline was sent more than once.",
-		"headgate_ambiguous", "ambiguous", 3},
-}
-
-// Replies returns what Headgate can refuse a request with: one reply for each reason. The tables in the documents are
-// tested against it.
-func Replies() []Reply { return append([]Reply(nil), replies[reasonNone+1:]...) }
-
 // refuseNow refuses the request. The stream has to be the one that host calls are about: in a callback of its own, or
 // after SetEffectiveContext.
 func (s *stream) refuseNow() {
 	p, f := s.plugin, &s.refusal
 	r := &replies[f.reason]
 	s.publish(r.Outcome, f.pool)
+	after := strconv.Itoa(f.secondsToWait())
 	pairs := [...][2]string{{"content-type", "application/json"}, {"x-headgate-reason", r.Reason},
-		{"x-headgate-pool", f.pool}, {"retry-after", strconv.Itoa(max(f.retryAfter, 1))}, {"x-envoy-ratelimited", "true"}}
-	n := len(pairs) // which of them the reply has depends on its status
-	switch r.Status {
-	case 400:
+		{"x-headgate-pool", f.pool}, {"retry-after", after}, {"x-envoy-ratelimited", "true"}, {"x-should-retry", "false"}}
+	n := len(pairs) // which of them the reply has depends on why it is made
+	switch f.reason {
+	case reasonAmbiguous:
 		n = 2
-	case 503:
+	case reasonBreaker:
 		n = 4
+	case reasonFull, reasonExpired, reasonFailed:
+		n = 5
 	}
 	headers := abi.AppendPairs(nil, pairs[:n]...)
-	body := `{"error":{"message":"` + r.Message + `","type":"` + r.Kind + `","code":"` + r.Reason + `","param":null}}`
-	if s.grpc {
-		body = r.Message // the host makes it the grpc-message
+	body := f.message(after)
+	if !s.grpc { // of a gRPC request the host makes it the grpc-message
+		path, _ := abi.Property("request\x00path")
+		body = errorBody(request.APIOf(view(path)), r, body)
 	}
 	p.turn.actions++
 	abi.SendLocalReply(r.Status, r.Details, bytesOf(body), headers, r.GRPC)
@@ -110,7 +65,10 @@ func (s *stream) announce() {
 	p := s.plugin
 	s.handOver(true)
 	s.answer.Sent = true
-	if s.asked != nil {
+	switch {
+	case s.shadow():
+		s.publishVirtual()
+	case s.asked != nil:
 		s.publish("admitted", s.asked.Name)
 	}
 	if s.shadow() || s.deadline == 0 || s.waited < millisecond && s.inherited == inheritedNothing {
@@ -118,8 +76,9 @@ func (s *stream) announce() {
 	}
 	for i := range s.deadlines {
 		h := &s.deadlines[i]
-		p.out = request.AppendDeadline(p.out[:0], h.name, view(s.kept(h.original)), admission.Duration(s.deadline-p.turn.now))
-		abi.ReplaceRequestHeader(h.name, p.out)
+		left := admission.Duration(s.deadline - p.turn.now)
+		p.out = request.AppendDeadline(p.out[:0], h.header, view(s.kept(h.original)), left)
+		abi.ReplaceRequestHeader(h.header.Name, p.out)
 	}
 }
 

@@ -8,6 +8,21 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// Some providers say it in milliseconds, perhaps beside Retry-After. The longer one counts.
+func TestFinding_B5_RetryAfterInMilliseconds(t *testing.T) {
+	for want, headers := range map[time.Duration][]string{
+		5 * second: {"retry-after-ms", "4500"},
+		7 * second: {"retry-after-ms", "1500", "retry-after", "7"},
+		9 * second: {"retry-after", "1", "retry-after-ms", "8001"},
+		second:     {"retry-after-ms", "soon"},
+	} {
+		g := start(t, 2, config(pool("model", 1, "queue", 1, "max_wait", "1h", "hold", object{"failure": "1s"})))
+		a, w := g.sendModel(0, "m"), g.sendModel(1, "m")
+		answer(429, headers...)(a)
+		require.Equal(t, want, g.after("the waiter runs", func() bool { return runs(w) }), headers)
+	}
+}
+
 func TestCase_O25_RetryAfterValues(t *testing.T) {
 	date := func(d time.Duration) func(*gateway) string {
 		return func(g *gateway) string { return g.host.WallTime().Add(d).Format(http.TimeFormat) }
@@ -25,7 +40,9 @@ func TestCase_O25_RetryAfterValues(t *testing.T) {
 		"000":              {value("000"), second},
 		"negative":         {value("-1"), second},
 		"-0":               {value("-0"), second},
-		"a fraction":       {value("5.5"), second},
+		"a fraction":       {value("5.5"), 6 * second},
+		"half a fraction":  {value("5."), second},
+		"a small fraction": {value("0.001"), second},
 		"a unit":           {value("5s"), second},
 		"nonsense":         {value("soon"), second},
 		"not ASCII":        {value("٣٠"), second},

@@ -147,12 +147,19 @@ func (g *gateway) requireRefused(s *wasmtest.Stream, reason, pool, what string) 
 	require.Equalf(g.t, "true", r.Headers.Get("x-envoy-ratelimited"), what)
 	require.Regexpf(g.t, `^([1-9]|[1-5][0-9]|60)$`, r.Headers.Get("retry-after"), what)
 	var body struct {
+		Type  string
 		Error struct {
 			Message, Type, Code string
 			Param               *string
 		}
 	}
 	require.NoErrorf(g.t, json.Unmarshal(r.Body, &body), "%s: %s", what, r.Body)
+	require.Containsf(g.t, body.Error.Message, `Headgate: `, what)
+	require.Containsf(g.t, body.Error.Message, `pool "`+pool+`"`, what)
+	if body.Type == "error" { // Anthropic's form
+		require.Equalf(g.t, "rate_limit_error", body.Error.Type, what)
+		return
+	}
 	require.Equalf(g.t, reason, body.Error.Code, what)
 	require.Equalf(g.t, "rate_limited", body.Error.Type, what)
 }
@@ -160,14 +167,30 @@ func (g *gateway) requireRefused(s *wasmtest.Stream, reason, pool, what string) 
 // requireOpen checks the refusal of an open breaker.
 func (g *gateway) requireOpen(s *wasmtest.Stream, retryAfter int, what string) {
 	g.t.Helper()
+	g.requireNotClosed(s, what)
+	g.requireRetryAfter(retryAfter, s.LocalReply(), what)
+}
+
+// requireNotClosed checks the refusal of an open or half-open breaker.
+func (g *gateway) requireNotClosed(s *wasmtest.Stream, what string) {
+	g.t.Helper()
 	r := s.LocalReply()
 	require.NotNilf(g.t, r, "%s should be refused by the breaker, but %s", what, stateOf(s))
 	require.Equalf(g.t, 503, r.Code, what)
 	require.Equalf(g.t, breakerOpen, r.Headers.Get("x-headgate-reason"), what)
 	require.Equalf(g.t, "model", r.Headers.Get("x-headgate-pool"), what)
-	require.Equalf(g.t, strconv.Itoa(retryAfter), r.Headers.Get("retry-after"), what)
 	require.Falsef(g.t, r.Headers.Has("x-envoy-ratelimited"), what)
 	require.Containsf(g.t, string(r.Body), `"code":"BREAKER_OPEN"`, what)
+}
+
+// requireRetryAfter checks a refusal's retry-after: the estimate in seconds, and up to a half more, at most a minute.
+func (g *gateway) requireRetryAfter(estimate int, r *wasmtest.LocalReply, what string) {
+	g.t.Helper()
+	estimate = min(estimate, 40)
+	told, err := strconv.Atoi(r.Headers.Get("retry-after"))
+	require.NoErrorf(g.t, err, what)
+	require.GreaterOrEqualf(g.t, told, estimate, what)
+	require.LessOrEqualf(g.t, told, estimate+max(estimate/2, 1), what)
 }
 
 // stateOf says what a request does, or how it ended.
@@ -246,6 +269,10 @@ func (g *gateway) requireQuiet() {
 	g.host.Run(30 * second) // seats are given up
 	require.Zero(g.t, g.host.Run(time.Hour), "an idle gateway ticks")
 }
+
+// afterReset lets the time pass after which a permit is free whose request ended before its upstream's answer did: a tick,
+// or two if it was not the only one.
+func (g *gateway) afterReset() { g.host.Run(2 * ms) }
 
 // after runs until the condition holds and says how long that took.
 func (g *gateway) after(what string, holds func() bool) time.Duration {

@@ -137,18 +137,24 @@ func TestShadowCountsVirtualWaits(t *testing.T) {
 	require.Equal(t, []uint64{700}, g.host.Histogram("headgate.model.wait_ms"))
 	s[9].Respond(200, "ok") // would have been refused: it holds nothing
 	require.Equal(t, 2, g.gauge("model.inflight"))
-	s[3].Respond(200, "ok") // leaves while it would wait
+	s[3].Respond(200, "ok") // it goes on waiting
 	g.host.Drain()
-	require.Equal(t, 1, g.gauge("model.queued"))
+	require.Equal(t, 2, g.gauge("model.queued"))
 	g.host.Run(4300*ms + tick)
-	g.wouldHave("model", 3, 5, 1, "the last one's max_wait")
+	g.wouldHave("model", 3, 5, 2, "the max_wait of two")
 	require.Zero(t, g.gauge("model.queued"))
+	s[2].Respond(200, "ok") // took 5 s, and would have begun 700 ms later
+	require.Equal(t, 2, g.gauge("model.inflight"))
 	for _, r := range s {
 		r.Respond(200, "ok")
 	}
-	g.host.Drain()
+	require.Equal(t, 1, g.gauge("model.inflight"))
+	g.host.Run(699 * ms)
+	require.Equal(t, 1, g.gauge("model.inflight"))
+	g.host.Run(2 * ms)
+	require.Zero(t, g.gauge("model.inflight"))
 	require.Equal(t, []uint64{700}, g.host.Histogram("headgate.model.wait_ms"))
-	g.wouldHave("model", 3, 5, 1, "at the end")
+	g.wouldHave("model", 3, 5, 2, "at the end")
 	g.requireDrained("model")
 }
 
@@ -186,9 +192,13 @@ func TestShadowAsksLaterPoolsWhenEnforceWould(t *testing.T) {
 	for _, s := range []*wasmtest.Stream{b, c} {
 		s.Respond(200, "ok")
 	}
+	require.Equal(t, 2, g.gauge("first.inflight"), "one of each model")
+	require.Equal(t, 1, g.gauge("second.inflight"))
+	g.host.Run(1010 * ms) // c had the second pool for a second
+	require.Equal(t, 1, g.gauge("second.inflight"), "b has it for a second")
 	g.host.Run(time.Second)
-	require.Equal(t, 0, g.gauge("first.inflight"))
-	require.Equal(t, 0, g.gauge("second.inflight"))
+	g.requireDrained("first", "second")
+	require.Equal(t, []uint64{1000, 1000}, g.host.Histogram("headgate.second.wait_ms"))
 }
 
 func TestSwitchingModesKeepsTheCounts(t *testing.T) {
@@ -213,9 +223,10 @@ func TestSwitchingModesKeepsTheCounts(t *testing.T) {
 	virtual.Respond(200, "ok")
 	g.host.Drain()
 	require.Equal(t, 2, g.gauge("model.inflight"))
-	require.Zero(t, g.gauge("model.queued"))
+	require.Equal(t, 1, g.gauge("model.queued"), "it waits on")
 	w.Respond(200, "ok")
 	x.Respond(200, "ok")
+	g.host.Run(second)
 	g.requireDrained("model")
 	g.reload(c)
 	g.requireCapacity("m", 2)
@@ -242,7 +253,7 @@ func TestShadowCountsWhatEnforceDoes(t *testing.T) {
 					slices.Sort(h)
 					return h
 				}
-				require.Equal(t, waits(enforced), waits(shadowed))
+				require.InDeltaSlice(t, waits(enforced), waits(shadowed), 1, "enforcing waits for a reset to be written")
 				enforced.requireDrained(p)
 				shadowed.requireDrained(p)
 			}
@@ -289,4 +300,55 @@ func inStep(t *testing.T, rnd *rand.Rand, gs ...*gateway) {
 			}
 		}
 	}
+}
+
+// The access log says what enforcing would have done, as far as it is known when the request ends.
+func TestFinding_A2_TheAccessLogSaysWhatEnforcingWouldDo(t *testing.T) {
+	told := func(s *wasmtest.Stream) string { v, _ := s.Request().FilterState("headgate"); return string(v) }
+	says := func(wait int, would string) string {
+		return fmt.Sprintf(`{"outcome":"admitted","pool":"model","wait_ms":%d,"attempts":1,"would":%q}`, wait, would)
+	}
+	g := start(t, 1, shadow(fromBody(pool("model", 1, "queue", 2, "max_wait", "1s", "keys", object{"closed": object{"limit": 0}}))))
+	post := func(model string, headers ...string) *wasmtest.Stream {
+		s := g.plugin.Stream(0)
+		s.RequestHeaders(wasmtest.RequestHeaders("POST", "/v1/chat/completions", headers...), false)
+		s.RequestBody([]byte(chat(model)), true)
+		return s
+	}
+	first, second, third := post("m"), post("m"), post("m")
+	require.JSONEq(t, says(0, "admitted"), told(first))
+	require.JSONEq(t, says(0, "waited"), told(second))
+	require.JSONEq(t, says(0, "rejected"), told(post("m")))
+	require.JSONEq(t, says(0, "rejected"), told(post("closed")))
+	require.JSONEq(t, says(0, "expired"), told(post("free", "x-request-timeout-ms", "0")))
+	g.host.Run(300 * ms)
+	first.Respond(200, "ok")
+	g.host.Drain()
+	require.JSONEq(t, says(300, "waited"), told(second))
+	third.Respond(200, "ok")
+	require.JSONEq(t, says(0, "waited"), told(third), "its real end comes first")
+	fourth := post("m")
+	g.host.Run(1100 * ms)
+	require.JSONEq(t, says(1000, "expired"), told(fourth))
+	second.Respond(200, "ok")
+	g.host.Run(minute)
+	g.requireDrained("model")
+	g.wouldHave("model", 3, 2, 3, "at the end")
+	require.Empty(t, g.host.Logs())
+}
+
+// A plugin context that ends takes its virtual requests with it.
+func TestVirtualRequestsEndWithTheirContext(t *testing.T) {
+	c := config(pool("model", 1, "queue", 3, "max_wait", "1h"))
+	g := start(t, 2, shadow(c))
+	long := g.sendModel(0, "m")
+	short := g.sendModel(1, "m")
+	g.host.Run(second)
+	long.Respond(200, "ok")
+	short.Respond(200, "ok")
+	require.NotZero(t, g.gauge("model.queued")+g.gauge("model.inflight"))
+	g.reload(shadow(c))
+	g.host.Run(second)
+	g.requireDrained("model")
+	g.requireQuiet()
 }

@@ -90,7 +90,7 @@ func (g *stages) owned(tenant, tenantQueued, model, modelQueued int, when string
 
 func (g *stages) drained() {
 	g.t.Helper()
-	g.host.Drain()
+	g.afterReset()
 	g.owned(0, 0, 0, 0, "at the end")
 	g.requireDrained("tenant", "model")
 }

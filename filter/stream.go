@@ -40,17 +40,20 @@ type stream struct {
 	ticket records.Ticket // the ticket for the pool asked last
 	fate   fate
 	before *stream // in the backlog
-	behind *stream // likewise
+	behind *stream // likewise, or among the leavers
 	waited int64   // nanoseconds in all queues
 	paused bool    // the headers wait
 
 	refusal refusal // reply.go
-	answer  answer  // ending.go
+
+	virtual *virtualLife // in shadow: shadow.go
+	answer  answer       // ending.go
 }
 
 // OnHttpRequestHeaders takes a request through the pools.
 func (s *stream) OnHttpRequestHeaders(_ int, end bool) types.Action {
 	p := s.plugin
+	s.answer.Uploading = !end
 	if p.cfg == nil || p.cfg.Mode == config.ModeDisabled {
 		return types.ActionContinue
 	}
@@ -69,6 +72,7 @@ func (s *stream) OnHttpRequestHeaders(_ int, end bool) types.Action {
 		}
 		return s.pause()
 	case identityLater:
+		s.beginVirtual()
 		s.answer.Sent = true
 		return types.ActionContinue
 	}

@@ -31,6 +31,23 @@ func (s *stream) keep(b []byte) span {
 	return at
 }
 
+// trimmed returns b without the white space at its ends. Some upstreams trim what they compare. So a name with white
+// space around it is the same name here: otherwise a client could have many keys for one model.
+//
+//go:noinline // called from many places
+func trimmed(b []byte) []byte {
+	for len(b) > 0 && isSpace(b[0]) {
+		b = b[1:]
+	}
+	for len(b) > 0 && isSpace(b[len(b)-1]) {
+		b = b[:len(b)-1]
+	}
+	return b
+}
+
+// isSpace reports whether c is ASCII white space.
+func isSpace(c byte) bool { return c == ' ' || '\t' <= c && c <= '\r' }
+
 // kept returns a value that was kept. It is valid as long as the stream.
 func (s *stream) kept(at span) []byte { return s.text[at.from:at.to] }
 

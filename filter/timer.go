@@ -28,6 +28,13 @@ func (t *timer) wakeBy(now, at int64) {
 	}
 }
 
+// restart sets the host's timer anew, to its shortest time. So it does not ring in the current turn of the event loop,
+// where it may have been about to.
+func (t *timer) restart(now int64) {
+	t.period = 0
+	t.arm(now, now)
+}
+
 // arm sets the host's timer to tick at the time at, rounded up to whole milliseconds from now.
 func (t *timer) arm(now, at int64) {
 	period := max((at-now+millisecond-1)/millisecond, 1) * millisecond

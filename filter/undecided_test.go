@@ -2,7 +2,9 @@ package filter_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -119,4 +121,104 @@ func TestAKeyOfUndecidedAcquiresIsNotForgotten(t *testing.T) {
 	require.Equal(t, 3, g.gauge("model.queued"))
 	g.requireServedInOrder(holder, one, two, three)
 	g.requireDrained("model")
+}
+
+// A wait ends in time, though the record can't be told for a while: neither many lost swaps nor a store that fails keep a client
+// waiting.
+func TestAWaitEndsInTimeThoughItsEndIsNotStored(t *testing.T) {
+	for name, status := range map[string]wasmtest.Status{"swaps are lost": wasmtest.StatusCasMismatch, "the store fails": wasmtest.StatusInternalFailure} {
+		t.Run(name, func(t *testing.T) {
+			g := start(t, 2, config(all(1, "queue", 20, "max_wait", "2s")))
+			holder := g.sendModel(1, "m")
+			first, second := g.sendModel(0, "m"), g.sendModel(0, "m")
+			still := true
+			g.failing(0, "/all/", status, func() bool { return still })
+			took := g.after("they are refused", func() bool { return first.LocalReply() != nil && second.LocalReply() != nil })
+			require.InDelta(t, 2*time.Second, took, float64(tick))
+			g.requireRefused(first, tooLate, "all", "the first waiter")
+			require.Equal(t, 2, g.gauge("all.queued"), "the record does not know it yet")
+			holder.Respond(200, "ok")
+			require.Zero(t, g.gauge("all.inflight"), "and goes on to nobody whose wait is over")
+			still = false
+			g.host.Run(100 * ms)
+			g.requireDrained("all")
+			require.Equal(t, 2, g.counter("all.expired_max_wait"))
+			g.requireCapacity("m", 1)
+			g.requireQuiet()
+		})
+	}
+}
+
+// The same in a crowd, which the record is told of all at once.
+func TestACrowdsWaitsEndInTimeThoughTheirEndIsNotStored(t *testing.T) {
+	g := start(t, 2, config(all(1, "queue", aCrowd, "max_wait", "10s")))
+	holder := g.sendModel(1, "m")
+	for range aCrowd {
+		g.sendModel(0, "m")
+	}
+	g.host.Run(second)
+	require.Equal(t, aCrowd, g.gauge("all.queued"))
+	g.failing(0, "/all/", wasmtest.StatusCasMismatch, func() bool { return true })
+	g.host.Run(9*second + 100*ms)
+	require.Equal(t, aCrowd, g.counter("all.expired_max_wait"))
+	g.host.OnHostCall(nil)
+	g.host.Run(100 * ms)
+	require.Zero(t, g.gauge("all.queued"))
+	holder.Respond(200, "ok")
+	g.requireDrained("all")
+}
+
+// A wait may have been granted its permit just before it ends, without its worker's knowing: the message is lost, and the
+// worker can't store that another wait of its has ended. The permit goes on to the next one.
+func TestAPermitGrantedToAWaitThatIsOverGoesOn(t *testing.T) {
+	g := start(t, 2, config(all(1, "queue", 20, "max_wait", "2s")))
+	holder := g.sendModel(1, "m")
+	first, second := g.send(0, "x-request-timeout-ms", "1980"), g.send(0, "x-request-timeout-ms", "1980")
+	next := g.sendModel(1, "m")
+	g.host.Run(1965 * ms) // since 15 ms the worker has not looked for grants
+	still := true
+	g.host.OnHostCall(func(c *wasmtest.HostCall) {
+		switch {
+		case !still:
+		case c.Name() == "proxy_enqueue_shared_queue":
+			c.Drop()
+		case c.Name() == "proxy_set_shared_data" && c.Worker().Index() == 0 && strings.Contains(c.Text(0), "/all/"):
+			c.Fail(wasmtest.StatusCasMismatch)
+		}
+	})
+	holder.Respond(200, "ok")
+	require.Equal(t, 1, g.gauge("all.inflight"), "the first waiter is granted")
+	g.host.Run(15*ms + tick)
+	g.requireRefused(first, tooLate, "all", "the first waiter, whose worker does not know")
+	g.requireRefused(second, tooLate, "all", "the second waiter")
+	g.requireWaiting(next, "the next one")
+	still = false
+	g.host.Run(20 * ms)
+	g.requireRunning(next, "the next one")
+	next.Respond(200, "ok")
+	g.requireDrained("all")
+	require.Equal(t, 2, g.counter("all.expired_deadline"))
+	g.requireCapacity("m", 1)
+	g.requireQuiet()
+}
+
+// A request that is never decided in one pool gives back at its wait's end what it holds of another.
+func TestAnUndecidedRequestGivesBackWhatItHoldsWhenItsWaitEnds(t *testing.T) {
+	for _, part := range []string{"/model/directory", "/model/0"} {
+		t.Run(part, func(t *testing.T) {
+			g := start(t, 2, config(all(1), pool("model", 1, "queue", 20, "max_wait", "300ms")))
+			g.failing(0, part, wasmtest.StatusCasMismatch, func() bool { return true })
+			s := g.sendModel(0, "m")
+			g.requireWaiting(s, "a request that is not decided")
+			require.Equal(t, 1, g.gauge("all.inflight"))
+			took := g.after("it is refused", func() bool { return s.LocalReply() != nil })
+			require.InDelta(t, 300*ms, took, float64(tick))
+			g.requireRefused(s, tooLate, "model", "a request that is never decided")
+			g.requireDrained("all", "model")
+			require.Equal(t, 1, g.counter("model.expired_max_wait"))
+			g.host.OnHostCall(nil)
+			g.requireCapacity("m", 1)
+			g.requireQuiet()
+		})
+	}
 }

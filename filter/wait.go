@@ -137,9 +137,12 @@ func (s *stream) carryOut() {
 	case fateAdmitted, fateIdentified:
 		s.askPoolsAndAct()
 	case fateRefused:
-		if !s.shadow() {
-			s.reply()
+		if s.shadow() {
+			s.republishVirtual()
+			s.goOnVirtually(passRefused)
+			return
 		}
+		s.reply()
 	}
 }
 
@@ -154,6 +157,7 @@ func (s *stream) askPoolsAndAct() {
 	pass := s.askPools()
 	switch {
 	case s.shadow():
+		s.republishVirtual()
 	case pass == passAdmitted:
 		s.resume()
 	case pass == passRefused:
@@ -181,7 +185,7 @@ func (b *backlog) withdraw(s *stream) {
 	s.fate = fateNone
 }
 
-// countCancelled counts a client that left while it waited. In shadow no request waits: each has had its outcome.
+// countCancelled counts a client that left while it waited. In shadow each request has had its outcome.
 func (s *stream) countCancelled() {
 	if !s.shadow() {
 		abi.Increment(s.asked.stats.cancelledWaiting, 1)

@@ -57,10 +57,16 @@ func (s *Stream) ClientGone() {
 }
 
 // UpstreamReset is a reset by the upstream: after the response's headers it ends the stream; before them a client's
-// stream gets the host's 503 and an attempt just ends.
+// stream gets the host's 503. An attempt just ends: what Envoy says of the reset, it says of the request as a whole,
+// and later.
 func (s *Stream) UpstreamReset() {
-	if s.upstream || s.halves[response].out.Headers != nil {
-		s.End(End{Cause: UpstreamGone, Flags: FlagUpstreamRemoteReset, Details: "upstream_reset_after_response_started"})
+	switch {
+	case s.upstream:
+		s.End(End{Cause: UpstreamGone})
+		return
+	case s.halves[response].out.Headers != nil:
+		s.End(End{Cause: UpstreamGone, Flags: FlagUpstreamRemoteReset,
+			Details: "upstream_reset_after_response_started{remote_reset}"})
 		return
 	}
 	s.HostReply(503, "upstream_reset_before_response_started{remote_reset}", FlagUpstreamRemoteReset)

@@ -125,6 +125,9 @@ var requestHeaderOf = map[string]string{
 func (s *Stream) requestProperty(name string) ([]byte, bool) {
 	headers, _ := s.readableMap(requestHeadersMap)
 	header, ok := requestHeaderOf[name]
+	if name == "duration" && s.of.downstream != nil && s.of.downstream.ended != nil {
+		return propertyBytes(requestTime), true
+	}
 	if name == "url_path" {
 		path, found := headers.first(":path")
 		path, _, _ = strings.Cut(path, "?")
@@ -150,11 +153,16 @@ func (s *Stream) responseProperty(name string) ([]byte, bool) {
 		code, flags, details = s.ended.Code, s.ended.Flags, s.ended.Details
 	}
 	if down := s.of.downstream; s.upstream && down != nil { // an attempt sees what the request as a whole has come to
+		come := End{Code: down.code, Details: down.replyDetails()}
 		if down.ended != nil {
-			flags |= down.ended.Flags
+			come = *down.ended
 		}
+		flags |= come.Flags
 		if code == 0 {
-			code = down.code
+			code = come.Code
+		}
+		if details == "" {
+			details = come.Details
 		}
 	}
 	switch {
@@ -169,6 +177,10 @@ func (s *Stream) responseProperty(name string) ([]byte, bool) {
 	}
 	return nil, false
 }
+
+// requestTime is the property request.duration. Only a request that has ended as a whole has it, whose attempts may end
+// later.
+const requestTime = time.Millisecond
 
 // upstreamTime is the property response.backend_latency. Only a response that came whole from the upstream has it.
 const upstreamTime = time.Millisecond

@@ -65,7 +65,7 @@ func TestStream_EveryEndMakesTheSameCallbacksOnceAndTellsWhy(t *testing.T) {
 		"client gone": {(*wasmtest.Stream).ClientGone, wasmtest.End{
 			Cause: wasmtest.ClientGone, Code: 200, Flags: 1 << 14, Details: "downstream_remote_disconnect"}},
 		"upstream reset": {(*wasmtest.Stream).UpstreamReset, wasmtest.End{
-			Cause: wasmtest.UpstreamGone, Code: 200, Flags: 1 << 4, Details: "upstream_reset_after_response_started"}},
+			Cause: wasmtest.UpstreamGone, Code: 200, Flags: 1 << 4, Details: "upstream_reset_after_response_started{remote_reset}"}},
 		"other": {func(s *wasmtest.Stream) { s.End(wasmtest.End{Cause: "drain", Code: 7}) },
 			wasmtest.End{Cause: "drain", Code: 7}},
 	} {

@@ -106,8 +106,14 @@ type Source struct {
 
 // Deadline says which request headers carry the client's deadline, and which deadline a request without one has.
 type Deadline struct {
-	Headers []string           // lower case
+	Headers []DeadlineHeader
 	Default admission.Duration // 0: none
+}
+
+// A DeadlineHeader is a header that carries how long the client waits.
+type DeadlineHeader struct {
+	Name    string // lower case
+	Seconds bool   // a bare number is of seconds, not of milliseconds
 }
 
 // A Pool is a named limit on concurrency; each key of it has its own permits, queue and holds.

@@ -63,7 +63,7 @@ var rootRules = [rootFields]rule{
 }
 
 var deadlineRules = []rule{
-	{name: "headers", form: formArray, most: maxHeaders, each: &rule{form: formHeader, unique: true}},
+	{name: "headers", form: formArray, most: maxHeaders, each: &rule{then: (*Config).storeDeadlineHeader}},
 	{name: "default", form: formDuration, most: longest},
 }
 
@@ -114,13 +114,40 @@ func parse(data []byte) (*Config, error) {
 	return c, nil
 }
 
-// parseDeadline stores where a request's deadline comes from.
+// parseDeadline stores the deadline of a request that names none.
 func (c *Config) parseDeadline(n *node) *Error {
-	f := n.fields[:2]
-	headers := f[0].node.texts()
-	for i := range headers {
-		headers[i] = text.ChangeCase(headers[i], text.ToLower)
+	c.Deadline.Default = admission.Duration(n.fields[1].number)
+	return nil
+}
+
+var (
+	deadlineNameRule   = rule{form: formHeader}
+	deadlineHeaderRule = rule{form: formObject, fields: []rule{
+		{name: "header", form: formHeader, required: true},
+		{name: "unit", form: formChoice, words: []string{"ms", "s"}},
+	}}
+)
+
+// storeDeadlineHeader stores a header of deadlines: its name, or an object that also says the unit of bare numbers.
+func (c *Config) storeDeadlineHeader(n *node) *Error {
+	h, name := DeadlineHeader{}, n
+	if n.kind == jsonObject {
+		if err := c.check(n, &deadlineHeaderRule, 0, 0); err != nil {
+			return err
+		}
+		name, h.Seconds = n.fields[0].node, n.fields[1].number == 1
+	} else if err := c.check(n, &deadlineNameRule, 0, 0); err != nil {
+		return err
 	}
-	c.Deadline = Deadline{headers, admission.Duration(f[1].number)}
+	h.Name = text.ChangeCase(name.text, text.ToLower)
+	for i := range c.Deadline.Headers {
+		if c.Deadline.Headers[i].Name == h.Name {
+			return name.refuseValue("is there twice")
+		}
+	}
+	if h.Seconds && h.Name == "grpc-timeout" {
+		return name.refuseValue(`has units of its own (want no "unit" beside it)`)
+	}
+	c.Deadline.Headers = append(c.Deadline.Headers, h)
 	return nil
 }

@@ -68,7 +68,7 @@ func TestFullConfig(t *testing.T) {
 			Class:   []Source{{Kind: SourceHeader, Name: "x-task-class"}},
 			Aliases: map[string]string{"gpt-4o-2024-08-06": "gpt-4o"},
 		},
-		Deadline: Deadline{Headers: []string{"x-request-timeout-ms", "grpc-timeout"}, Default: 60 * admission.Second},
+		Deadline: Deadline{Headers: []DeadlineHeader{{Name: "x-request-timeout-ms"}, {Name: "grpc-timeout"}}, Default: 60 * admission.Second},
 		Pools: []Pool{
 			{Name: "route", Key: []Dimension{DimensionRoute}, Keys: map[string]int{"@messages": 3}, Match: []Match{{DimensionRoute, []string{"@messages"}}}},
 			{Name: "gateway", Limit: 64, MaxWait: 5 * admission.Second},
@@ -136,7 +136,7 @@ func TestConfigOtherValues(t *testing.T) {
 	require.Equal(t, StageAttempt, c.Stage)
 	require.Equal(t, "Team-A.eu_1", c.Domain)
 	require.Equal(t, OnErrorClosed, c.OnError)
-	require.Equal(t, []string{"x-deadline"}, c.Deadline.Headers)
+	require.Equal(t, []DeadlineHeader{{Name: "x-deadline"}}, c.Deadline.Headers)
 	require.Equal(t, []Source{{Kind: SourcePath, Prefix: "/t/"}}, c.Identity.Tenant)
 	require.Equal(t, []Source{{Kind: SourcePath, Prefix: "/models/", Suffix: ":generate"}, {Kind: SourceJSONBody, Name: "model", MaxBytes: 65536}, {Kind: SourceHeader, Name: "x-model"}}, c.Identity.Model)
 	require.Equal(t, []Pool{{

@@ -33,6 +33,11 @@ var configRefusals = []struct{ config, want string }{
 	{withJSON(`"deadline": {"default": "1ns"}`), `deadline.default: "1ns" is out of range (want 0s, or 1ms to 24h)`},
 	{withJSON(`"deadline": {"headers": "x"}`), `deadline.headers: "x" is not an array`},
 	{withJSON(`"deadline": {"headers": ["a", "A"]}`), `deadline.headers[1]: "A" is there twice`},
+	{withJSON(`"deadline": {"headers": [5]}`), `deadline.headers[0]: 5 is not the name of a header`},
+	{withJSON(`"deadline": {"headers": ["a", {"header": "A", "unit": "s"}]}`), `deadline.headers[1].header: "A" is there twice`},
+	{withJSON(`"deadline": {"headers": [{"header": "a", "unit": "m"}]}`), `deadline.headers[0].unit: "m" is unknown (want "ms", "s")`},
+	{withJSON(`"deadline": {"headers": [{"unit": "s"}]}`), `deadline.headers[0].header: is missing`},
+	{withJSON(`"deadline": {"headers": [{"header": "Grpc-Timeout", "unit": "s"}]}`), `deadline.headers[0].header: "Grpc-Timeout" has units of its own (want no "unit" beside it)`},
 	{withJSON(`"deadline": {"headers": [":path"]}`), `deadline.headers[0]: ":path" is not the name of a header`},
 	{withJSON(`"deadline": {"headers": ["a","b","c","d","e","f","g","h","i"]}`), `deadline.headers: has 9 elements (want 0 to 8)`},
 

@@ -32,13 +32,32 @@ const maxScanned = 4096
 func (b *BodyScan) Start(key, contentType string, window int) {
 	*b = BodyScan{key: key, left: window}
 	switch {
-	case hasPrefixFold(contentType, "multipart/"):
-		boundary, ok := formBoundary(contentType)
-		b.isForm, b.over = true, !ok
-		b.form = formScan{delimiter: "--" + boundary, lineStart: true}
-	case hasPrefixFold(contentType, "application/x-www-form-urlencoded"):
-		b.over = true // even if it looks like JSON
+	case containsFold(contentType, "multipart"):
+		kind, parameters, _ := text.Cut(contentType, ";")
+		b.startForm(kind, parameters)
+	case containsFold(contentType, "urlencoded"):
+		b.giveUp() // even if it looks like JSON
+	default:
+		b.checkCharset(contentType)
 	}
+}
+
+// checkCharset gives up if a content type has any charset but UTF-8.
+func (b *BodyScan) checkCharset(contentType string) {
+	if containsFold(contentType, "charset") {
+		_, parameters, _ := text.Cut(contentType, ";")
+		b.readParameters(parameters, "", "")
+	}
+}
+
+// containsFold reports whether sub is in s, without regard to the case of ASCII letters.
+func containsFold(s, sub string) bool {
+	for ; len(s) >= len(sub); s = s[1:] {
+		if text.EqualFold(s[:len(sub)], sub) {
+			return true
+		}
+	}
+	return false
 }
 
 // Take searches the next piece of the body, and returns true when the search is over. It doesn't keep the piece.
@@ -59,6 +78,14 @@ func (b *BodyScan) Take(piece []byte) bool {
 	return b.over
 }
 
+// End ends the search because the body has ended. A form without its last boundary names nothing then: some readers
+// read nothing in it.
+func (b *BodyScan) End() {
+	if b.isForm && !b.over && b.form.state != formEnd {
+		b.giveUp()
+	}
+}
+
 // Value returns the value that was found so far, or nil if there is none that is usable. It is valid until the next
 // Start.
 func (b *BodyScan) Value() []byte {
@@ -77,10 +104,6 @@ func (b *BodyScan) noteKey(usable bool) {
 
 // giveUp ends the search without a value, in a body that readers could understand differently.
 func (b *BodyScan) giveUp() { b.valid, b.over = false, true }
-
-func hasPrefixFold(s, prefix string) bool {
-	return len(s) >= len(prefix) && text.EqualFold(s[:len(prefix)], prefix)
-}
 
 // incomparable makes a struct that begins with it one that can't be compared, so that no code is made for it that
 // nobody calls: some hundred bytes of module for each.

@@ -28,6 +28,7 @@ func scanPieces(contentType, body string, window int, sizes ...int) string {
 			break
 		}
 	}
+	b.End()
 	return string(b.Value())
 }
 
@@ -57,7 +58,9 @@ func TestTakeSaysWhenTheSearchIsOver(t *testing.T) {
 		{"found, the document goes on", jsonType, `{"model":"m","a":[1,2,3`, -1},
 		{"twice", jsonType, `{"model":"m","model":"n"}`, len(`{"model":"m","model"`)},
 		{"the window's end", jsonType, `{"a":"` + strings.Repeat("x", 100), 64},
-		{"the form's end", formType("B"), "--B\r\n\r\n\r\n--B--", len("--B\r\n\r\n\r\n--B--")},
+		{"a form's end, which may not be the body's", formType("B"), "--B--\r\n", -1},
+		{"text behind a form's end", formType("B"), "--B--\r\n.", len("--B--\r\n.")},
+		{"a part without a name", formType("B"), "--B\r\n\r\n\r\n--B--", len("--B\r\n\r\n")},
 		{"a form's window", formType("B"), strings.Repeat("x", 100), 64},
 		{"a form without a boundary", "multipart/form-data", "--B", 0},
 		{"a form in a URL's manner", "application/x-www-form-urlencoded", "model=x", 0},
@@ -84,7 +87,9 @@ func TestScansFollowEachOther(t *testing.T) {
 		b.Take([]byte("--B\r\nContent-Disposition: form-data; name=model\r\n\r\nf\r\n--B"))
 		require.Nil(t, b.Value())
 		b.Take([]byte("\r\nContent"))
-		require.Equal(t, "f", string(b.Value()))
+		require.Equal(t, "f", string(b.Value()), "of a form that may go on")
+		b.End()
+		require.Nil(t, b.Value(), "of a form that ends there")
 	}
 	b.Start("deployment", jsonType, 100)
 	b.Take([]byte(`{"model":"m","deployment":"d"}`))

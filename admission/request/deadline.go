@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"github.com/headgate/headgate/admission"
+	"github.com/headgate/headgate/admission/config"
 	"github.com/headgate/headgate/admission/internal/text"
 )
 
@@ -14,9 +15,10 @@ const MaxDeadline admission.Duration = 1 << 61
 type deadlineFormat uint8
 
 const (
-	deadlineMillis deadlineFormat = iota // digits alone: milliseconds
-	deadlineGRPC                         // 1 to 8 digits and one of H M S m u n
-	deadlineGo                           // a Go duration: "10s", "1.5s", "250ms"
+	deadlineMillis  deadlineFormat = iota // digits alone: milliseconds
+	deadlineGRPC                          // 1 to 8 digits and one of H M S m u n
+	deadlineGo                            // a Go duration: "10s", "1.5s", "250ms"
+	deadlineSeconds                       // digits, perhaps with a fraction: seconds
 )
 
 // grpcUnits are the units of the gRPC format.
@@ -31,22 +33,26 @@ var grpcUnitSizes = [len(grpcUnits)]admission.Duration{
 // value above MaxDeadline becomes MaxDeadline.
 //
 // grpc-timeout, the one standard header, is always in gRPC's format. Any other header holds one of
-//   - milliseconds: digits alone, without a fraction;
+//   - milliseconds: digits alone, without a fraction; or, if the header is configured so, seconds, with a fraction or
+//     without;
 //   - a Go duration: "10s", "250ms";
 //   - gRPC's format, where the value is no Go duration. So "5m" is 5 minutes here, and 5 milliseconds in grpc-timeout.
-//
-// header is in lower case.
-func ParseDeadline(header, value string) (d admission.Duration, ok bool) {
+func ParseDeadline(header *config.DeadlineHeader, value string) (d admission.Duration, ok bool) {
 	d, _, ok = parseDeadline(header, value)
 	return min(d, MaxDeadline), ok
 }
 
 // parseDeadline is ParseDeadline without the bound. It also returns the value's format.
-func parseDeadline(header, value string) (d admission.Duration, format deadlineFormat, ok bool) {
+func parseDeadline(header *config.DeadlineHeader, value string) (d admission.Duration, format deadlineFormat, ok bool) {
 	value = text.Trim(value, " \t")
-	if header == "grpc-timeout" {
+	if header.Name == "grpc-timeout" {
 		d, ok = parseGRPCTimeout(value)
 		return d, deadlineGRPC, ok
+	}
+	if header.Seconds {
+		if d, ok = parseSeconds(value); ok {
+			return d, deadlineSeconds, true
+		}
 	}
 	if digits, rest := text.CutDigits(value); rest == "" && digits != "" {
 		return saturate(digits, admission.Millisecond), deadlineMillis, true
@@ -87,26 +93,30 @@ func saturate(digits string, unit admission.Duration) admission.Duration {
 
 // AppendDeadline appends the rest of a deadline to dst, as a value for the header in which original came. It has the
 // format of original:
-//   - milliseconds;
+//   - milliseconds, or seconds with three digits of a fraction;
 //   - a Go duration in milliseconds, "3700ms";
 //   - gRPC's format, in the finest unit in which the number has at most 8 digits. grpc-timeout has no unit below
 //     milliseconds here. Any other header has microseconds and no milliseconds, since "m" means minutes there.
 //
 // The rest is rounded down, but not to 0: less than 1 ms becomes 1 ms. 0 or less becomes 0. A malformed original counts
 // as milliseconds, and in grpc-timeout as gRPC's format.
-func AppendDeadline(dst []byte, header, original string, remaining admission.Duration) []byte {
+func AppendDeadline(dst []byte, header *config.DeadlineHeader, original string, remaining admission.Duration) []byte {
 	if remaining > 0 {
 		remaining = max(remaining, admission.Millisecond)
 	}
 	remaining = max(remaining, 0)
 	_, format, ok := parseDeadline(header, original)
 	switch {
-	case header == "grpc-timeout":
+	case header.Name == "grpc-timeout":
 		return appendGRPCTimeout(dst, remaining, "mSMH")
 	case ok && format == deadlineGRPC:
 		return appendGRPCTimeout(dst, remaining, "uSMH")
 	case ok && format == deadlineGo:
 		return append(strconv.AppendInt(dst, int64(remaining/admission.Millisecond), 10), "ms"...)
+	case ok && format == deadlineSeconds:
+		dst = strconv.AppendInt(dst, int64(remaining/admission.Second), 10)
+		thousandths := strconv.Itoa(1000 + int(remaining%admission.Second/admission.Millisecond))
+		return append(append(dst, '.'), thousandths[1:]...)
 	}
 	return strconv.AppendInt(dst, int64(remaining/admission.Millisecond), 10)
 }

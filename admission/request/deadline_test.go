@@ -8,9 +8,12 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/headgate/headgate/admission"
+	"github.com/headgate/headgate/admission/config"
 )
 
 const millisHeader = "x-request-timeout-ms"
+
+func named(header string) *config.DeadlineHeader { return &config.DeadlineHeader{Name: header} }
 
 func TestDeadlineForms(t *testing.T) {
 	const bad = admission.Duration(-1)
@@ -45,7 +48,7 @@ func TestDeadlineForms(t *testing.T) {
 		{"grpc-timeout", "400", bad}, {"grpc-timeout", "123456789S", bad}, {"grpc-timeout", "12X", bad}, {"grpc-timeout", "S", bad},
 		{"grpc-timeout", "10s", bad}, {"grpc-timeout", "1.5S", bad}, {"grpc-timeout", "-1S", bad}, {"grpc-timeout", "5ms", bad}, {"grpc-timeout", "", bad},
 	} {
-		d, ok := ParseDeadline(c.header, c.value)
+		d, ok := ParseDeadline(named(c.header), c.value)
 		require.Equal(t, c.want != bad, ok, "%s: %q", c.header, c.value)
 		if ok {
 			require.Equal(t, c.want, d, "%s: %q", c.header, c.value)
@@ -55,20 +58,20 @@ func TestDeadlineForms(t *testing.T) {
 
 func TestCase_O09_DeadlineNeverWraps(t *testing.T) {
 	for _, huge := range []string{"9223372036854775807", "9223372036854775808", "99999999999999", "999999999999999999999999999999", "99999999H", "9999999999h", "2562047h48m"} {
-		d, ok := ParseDeadline(millisHeader, huge)
+		d, ok := ParseDeadline(named(millisHeader), huge)
 		require.True(t, ok, huge)
 		require.Greater(t, d, 1000*24*admission.Hour, huge)
 		require.LessOrEqual(t, d, MaxDeadline, huge)
 	}
-	d, ok := ParseDeadline("grpc-timeout", "99999999H")
+	d, ok := ParseDeadline(named("grpc-timeout"), "99999999H")
 	require.True(t, ok)
 	require.Equal(t, MaxDeadline, d)
 	for _, bad := range []string{"-1", "", " ", "1e9", "1.5", "٥٠٠", "５００", "-9223372036854775808", "500\x00", "NaN"} {
-		_, ok := ParseDeadline(millisHeader, bad)
+		_, ok := ParseDeadline(named(millisHeader), bad)
 		require.False(t, ok, "%q", bad)
 	}
 	for value, want := range map[string]admission.Duration{"0": 0, " 500 ": 500 * admission.Millisecond, "\t500": 500 * admission.Millisecond, "500ms": 500 * admission.Millisecond} {
-		d, ok := ParseDeadline(millisHeader, value)
+		d, ok := ParseDeadline(named(millisHeader), value)
 		require.True(t, ok, "%q", value)
 		require.Equal(t, want, d, "%q", value)
 	}
@@ -102,7 +105,7 @@ func TestDeadlineAppend(t *testing.T) {
 		{"grpc-timeout", "99999999H", admission.MaxDuration, "2562047H"},
 		{"grpc-timeout", "junk", admission.Second, "1000m"},
 	} {
-		require.Equal(t, "x"+c.want, string(AppendDeadline([]byte("x"), c.header, c.original, c.remaining)), "%s: %s, %v left", c.header, c.original, c.remaining)
+		require.Equal(t, "x"+c.want, string(AppendDeadline([]byte("x"), named(c.header), c.original, c.remaining)), "%s: %s, %v left", c.header, c.original, c.remaining)
 	}
 }
 
@@ -113,16 +116,16 @@ func FuzzParseDeadline(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, value string, left int64) {
 		for _, header := range []string{millisHeader, "grpc-timeout"} {
-			d, form, ok := parseDeadline(header, value)
+			d, form, ok := parseDeadline(named(header), value)
 			require.GreaterOrEqual(t, d, admission.Duration(0))
 			if !ok {
 				continue
 			}
-			d, _ = ParseDeadline(header, value)
+			d, _ = ParseDeadline(named(header), value)
 			require.LessOrEqual(t, d, MaxDeadline)
 			remaining := min(admission.Duration(left), d)
-			out := string(AppendDeadline(nil, header, value, remaining))
-			got, again, ok := parseDeadline(header, out)
+			out := string(AppendDeadline(nil, named(header), value, remaining))
+			got, again, ok := parseDeadline(named(header), out)
 			require.True(t, ok, out)
 			require.Equal(t, form, again, out)
 			switch {
@@ -142,7 +145,29 @@ func TestDeadlineGRPCFormIsLegal(t *testing.T) {
 	legal := regexp.MustCompile(`^\d{1,8}[HMSmun]$`)
 	rapid.Check(t, func(t *rapid.T) {
 		d := admission.Duration(rapid.Int64().Draw(t, "left"))
-		require.Regexp(t, legal, string(AppendDeadline(nil, "grpc-timeout", "1S", d)))
-		require.Regexp(t, legal, string(AppendDeadline(nil, millisHeader, "1S", d)))
+		require.Regexp(t, legal, string(AppendDeadline(nil, named("grpc-timeout"), "1S", d)))
+		require.Regexp(t, legal, string(AppendDeadline(nil, named(millisHeader), "1S", d)))
 	})
+}
+
+// Some clients write seconds: OpenAI's and Anthropic's in x-stainless-read-timeout.
+func TestFinding_C12_DeadlinesInSeconds(t *testing.T) {
+	h := &config.DeadlineHeader{Name: "x-stainless-read-timeout", Seconds: true}
+	for value, want := range map[string]admission.Duration{"600": 10 * admission.Minute, "0": 0, "4.5": 4500 * admission.Millisecond,
+		"0.0005": 500 * admission.Microsecond, "1.1234567899": 1_123_456_789, " 60 ": admission.Minute, "99999999999999999999": MaxDeadline,
+		"9223372036.854775807": MaxDeadline, "9223372036.999": MaxDeadline, "250ms": 250 * admission.Millisecond, "10S": 10 * admission.Second} {
+		d, ok := ParseDeadline(h, value)
+		require.True(t, ok, value)
+		require.Equal(t, want, d, value)
+	}
+	for _, value := range []string{"", ".", "5.", ".5", "1.2.3", "-1", "-0", "1e3", "1,5", "4.5x", "not_given"} {
+		_, ok := ParseDeadline(h, value)
+		require.False(t, ok, value)
+	}
+	left := 3_456_789 * admission.Microsecond
+	for original, want := range map[string]string{"600": "3.456", "600.5": "3.456", "10m": "3456ms", "60S": "3456789u"} {
+		require.Equal(t, want, string(AppendDeadline(nil, h, original, left)), original)
+	}
+	require.Equal(t, "0.001", string(AppendDeadline(nil, h, "600", 1)))
+	require.Equal(t, "0.000", string(AppendDeadline(nil, h, "600", 0)))
 }

@@ -12,17 +12,19 @@ import (
 // understands the top level only.
 //
 //   - A value is a string; or brackets outside strings up to the one that closes the first, whatever kind they are; or
-//     anything else up to whitespace, a comma or a closing brace. Control characters are allowed in strings.
-//   - The document is read up to its end or up to the first byte that can't stand there by this grammar. What was named
-//     before that byte counts. So an invalid document can name a model, but only one that stood in a whole string value
-//     of a whole key of the top level, with everything before it well-formed by this grammar.
+//     a word: letters, digits, plus, minus, dot. Control characters are allowed in strings.
+//   - Between brackets stand strings, words, whitespace, commas and colons. No string begins directly behind a word.
+//   - The document is read up to its end or the window's. A byte that can't stand there by this grammar makes the whole
+//     document name nothing. A comma may stand before the document's last brace.
+//   - A NUL in a key of the top level makes the whole document name nothing, and so does a byte beyond ASCII in the place
+//     of a k or s of the key searched for. A NUL makes a value unusable.
 //   - A key counts as found at its value's last byte if that is a string, at its value's first byte otherwise, and at
 //     its own last byte if it is not the first one or differs in ASCII case. Found twice, or unusable, it names
 //     nothing.
 func referenceJSON(doc []byte, key string) string {
 	r := &reference{doc: doc, key: key}
 	r.object()
-	if r.seen != 1 || !r.usable || r.value == "" || len(r.value) > maxScanned || !utf8.ValidString(r.value) {
+	if r.bad || r.seen != 1 || !r.usable || r.value == "" || len(r.value) > maxScanned || !utf8.ValidString(r.value) {
 		return ""
 	}
 	return r.value
@@ -33,6 +35,7 @@ type reference struct {
 	key    string
 	seen   int
 	usable bool
+	bad    bool // there is a byte that can't stand there
 	value  string
 }
 
@@ -46,8 +49,10 @@ func (r *reference) space() byte {
 	return r.doc[0]
 }
 
+// eat passes over c. Anything else but the end is bad.
 func (r *reference) eat(c byte) bool {
 	if r.space() != c || len(r.doc) == 0 {
+		r.bad = r.bad || len(r.doc) > 0
 		return false
 	}
 	r.doc = r.doc[1:]
@@ -65,11 +70,15 @@ func (r *reference) object() {
 		}
 		break
 	}
-	for first := true; r.eat(map[bool]byte{true: '{', false: ','}[first]); first = false {
+	if !r.eat('{') {
+		return
+	}
+	for r.space() == '"' {
 		name, ok := r.string()
 		if !ok {
 			return
 		}
+		r.bad = r.bad || strings.Contains(name, "\x00") || oddKey(name, r.key)
 		same := strings.EqualFold(name, r.key) && len(name) == len(r.key)
 		early := same && (name != r.key || r.seen > 0)
 		if early {
@@ -78,10 +87,21 @@ func (r *reference) object() {
 		if r.seen > 1 || !r.eat(':') {
 			return
 		}
-		if !r.member(same && !early) {
+		if !r.member(same && !early) || r.space() == '}' || !r.eat(',') {
 			return
 		}
 	}
+	r.bad = r.bad || len(r.doc) > 0 && r.doc[0] != '}'
+}
+
+// oddKey reports whether a name departs from a key by a byte beyond ASCII in the place of a k or s.
+func oddKey(name, key string) bool {
+	for i := range min(len(name), len(key)) {
+		if n, k := strings.ToLower(name[i:i+1]), strings.ToLower(key[i:i+1]); n != k {
+			return name[i] >= 0x80 && strings.Contains("ks", k)
+		}
+	}
+	return false
 }
 
 func (r *reference) member(wanted bool) bool {
@@ -92,7 +112,7 @@ func (r *reference) member(wanted bool) bool {
 	if c == '"' {
 		v, ok := r.string()
 		if ok && wanted {
-			r.seen, r.usable, r.value = r.seen+1, true, v
+			r.seen, r.usable, r.value = r.seen+1, !strings.Contains(v, "\x00"), v
 		}
 		return ok
 	}
@@ -102,21 +122,27 @@ func (r *reference) member(wanted bool) bool {
 	if c == '{' || c == '[' {
 		return r.nested()
 	}
-	n := bytes.IndexAny(r.doc[1:], jsonSpace+",}")
-	if n < 0 {
-		return false
+	rest := bytes.TrimLeft(r.doc, jsonWord)
+	if len(rest) < len(r.doc) {
+		r.doc = rest
+		return true
 	}
-	r.doc = r.doc[1+n:]
-	return true
+	r.bad = true
+	return false
 }
+
+const jsonWord = "+-.0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 func (r *reference) nested() bool {
 	depth := 0
-	for len(r.doc) > 0 {
+	for word := false; len(r.doc) > 0; {
 		c := r.doc[0]
 		r.doc = r.doc[1:]
-		switch c {
-		case '"':
+		behindWord := word
+		word = strings.IndexByte(jsonWord, c) >= 0
+		switch {
+		case c == '"':
+			r.bad = r.bad || behindWord
 			for len(r.doc) > 0 && r.doc[0] != '"' {
 				r.doc = r.doc[min(len(r.doc), 1+bytes.Count(r.doc[:1], []byte{'\\'})):]
 			}
@@ -124,12 +150,14 @@ func (r *reference) nested() bool {
 				return false
 			}
 			r.doc = r.doc[1:]
-		case '{', '[':
+		case c == '{' || c == '[':
 			depth++
-		case '}', ']':
+		case c == '}' || c == ']':
 			if depth--; depth == 0 {
 				return true
 			}
+		case !word && strings.IndexByte(jsonSpace+",:", c) < 0:
+			r.bad = true
 		}
 	}
 	return false
@@ -154,10 +182,9 @@ func (r *reference) string() (s string, ok bool) {
 			out, d = append(out, d[0]), d[1:]
 		case len(d) > 1 && d[1] == 'u':
 			var u uint16
-			if len(d) < 6 {
-				return "", false
-			}
-			if _, err := fmt.Sscanf(string(d[2:6]), "%04x", &u); err != nil || strings.Trim(string(d[2:6]), "0123456789abcdefABCDEF") != "" {
+			digits := string(d[2:min(len(d), 6)])
+			r.bad = r.bad || strings.Trim(digits, "0123456789abcdefABCDEF") != ""
+			if _, err := fmt.Sscanf(digits, "%04x", &u); r.bad || err != nil || len(digits) < 4 {
 				return "", false
 			}
 			units, d = append(units, u), d[6:]
@@ -165,6 +192,7 @@ func (r *reference) string() (s string, ok bool) {
 			flush()
 			out, d = append(out, "\"\\/\b\f\n\r\t"[strings.IndexByte(`"\/bfnrt`, d[1])]), d[2:]
 		default:
+			r.bad = len(d) > 1
 			return "", false
 		}
 	}

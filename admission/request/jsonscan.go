@@ -7,8 +7,12 @@ import (
 )
 
 // A jsonScan is the state of reading one JSON object piece by piece. It reads the keys and values of that object only.
-// It passes over what is nested by counting brackets outside strings, and so may take a document for JSON that is none.
-// That does no harm: the upstream refuses it.
+// It passes over what is nested by counting brackets outside strings.
+//
+// Some readers (Gson, Newtonsoft.Json, older ones in Ruby) accept more than JSON: comments, single quotes, keys without
+// quotes, a semicolon for a comma. With those a client could hide a second key. So a byte that JSON has not in that
+// place makes the whole document name nothing. That some other documents are taken for JSON does no harm: upstreams
+// refuse them.
 type jsonScan struct {
 	_ incomparable
 
@@ -20,8 +24,10 @@ type jsonScan struct {
 	high   rune // a high surrogate that waits for its low one; 0: none
 	match  int  // how many bytes of the current key agree with the one searched for, but for case; -1: it is another key
 	folded bool // the case of such a byte differs
+	odd    bool // some readers understand the key or the value in another way
 	wanted bool // the value to come is the one searched for
 	quoted bool // in a string of a nested value
+	inWord bool // in a number or word of a nested value
 	bom    int  // how many bytes of a byte order mark have come
 }
 
@@ -60,7 +66,7 @@ func (b *BodyScan) scanJSON(piece []byte) {
 		case jsonInKey, jsonInString:
 			b.scanString(c)
 		case jsonInNested:
-			i += d.skipNested(piece[i:]) - 1
+			i += b.skipNested(piece[i:]) - 1
 		default:
 			b.scanOutside(c)
 		}
@@ -80,11 +86,12 @@ func (b *BodyScan) scanOutside(c byte) {
 	case jsonBeforeObject:
 		b.beginObject(c)
 	case jsonBeforeKey:
-		d.state, d.match, d.folded = jsonInKey, 0, false
-		b.over = c != '"' // the end of the object, or no JSON
+		d.state, d.match, d.folded, d.odd = jsonInKey, 0, false, false
+		b.expect(c == '"' || c == '}')
+		b.over = c != '"'
 	case jsonBeforeColon:
 		d.state = jsonBeforeValue
-		b.over = c != ':'
+		b.expect(c == ':')
 	case jsonBeforeValue:
 		b.beginValue(c)
 	case jsonInWord, jsonBehindValue:
@@ -94,9 +101,21 @@ func (b *BodyScan) scanOutside(c byte) {
 		case '}':
 			b.over = true
 		default:
-			b.over = d.state == jsonBehindValue
+			b.expect(d.state == jsonInWord && inJSONWord(c))
 		}
 	}
+}
+
+// expect gives up if a byte may not stand in its place.
+func (b *BodyScan) expect(may bool) {
+	if !may {
+		b.giveUp()
+	}
+}
+
+// inJSONWord reports whether c may stand in a number or in a word. NaN and Infinity are words too.
+func inJSONWord(c byte) bool {
+	return text.IsDigit(c) || 'a' <= text.Lower(c) && text.Lower(c) <= 'z' || c == '+' || c == '-' || c == '.'
 }
 
 // beginObject handles a byte before the object.
@@ -123,9 +142,10 @@ func (b *BodyScan) beginValue(c byte) {
 		}
 		return
 	case c == '{' || c == '[':
-		d.state, d.depth, d.quoted = jsonInNested, 1, false
+		d.state, d.depth, d.quoted, d.inWord = jsonInNested, 1, false, false
 	default:
 		d.state = jsonInWord
+		b.expect(inJSONWord(c))
 	}
 	if d.wanted { // the value is no string, so it is not usable
 		d.wanted = false
@@ -155,16 +175,32 @@ func (b *BodyScan) scanString(c byte) {
 // addByte handles a byte of a decoded string.
 func (b *BodyScan) addByte(c byte) {
 	d := &b.document
+	if c == 0 {
+		d.odd = true // readers in C may take it for the end
+	}
 	switch {
 	case d.state == jsonInKey && d.match >= 0:
-		if d.match < len(b.key) && text.Lower(b.key[d.match]) == text.Lower(c) {
-			d.folded = d.folded || b.key[d.match] != c
-			d.match++
-		} else {
-			d.match = -1
-		}
+		d.matchByte(b.key, c)
 	case d.state == jsonInString && d.wanted && len(b.value) <= maxScanned:
 		b.value = append(b.value, c)
+	}
+}
+
+// matchByte compares the next byte of a key with the one searched for.
+func (d *jsonScan) matchByte(key string, c byte) {
+	var next byte
+	if d.match < len(key) {
+		next = key[d.match]
+	}
+	low := text.Lower(next)
+	if next != 0 && low == text.Lower(c) {
+		d.folded = d.folded || next != c
+		d.match++
+		return
+	}
+	d.match = -1
+	if c >= utf8.RuneSelf && (low == 'k' || low == 's') {
+		d.odd = true // Go takes the Kelvin sign for a k, and the long s for an s
 	}
 }
 
@@ -174,6 +210,7 @@ func (b *BodyScan) endString() {
 	if d.state == jsonInKey {
 		d.wanted = d.match == len(b.key)
 		d.state = jsonBeforeColon
+		b.expect(!d.odd)
 		if d.wanted && (d.folded || b.seen > 0) { // some readers accept Model for model
 			d.wanted = false
 			b.noteKey(false)
@@ -183,7 +220,7 @@ func (b *BodyScan) endString() {
 	d.state = jsonBehindValue
 	if d.wanted {
 		d.wanted = false
-		b.noteKey(len(b.value) <= maxScanned && utf8.Valid(b.value))
+		b.noteKey(!d.odd && len(b.value) <= maxScanned && utf8.Valid(b.value))
 	}
 }
 
@@ -198,7 +235,7 @@ func (b *BodyScan) scanEscape(c byte) {
 	b.endSurrogate()
 	i := text.IndexByte(text.JSONEscapes, c)
 	if i < 0 {
-		b.over = true
+		b.giveUp()
 		return
 	}
 	b.addByte(text.JSONEscaped[i&7])
@@ -209,7 +246,7 @@ func (b *BodyScan) scanUnit(c byte) {
 	d := &b.document
 	v := text.HexDigit(c)
 	if v < 0 {
-		b.over = true
+		b.giveUp()
 		return
 	}
 	d.unit = d.unit<<4 | rune(v)
@@ -246,25 +283,31 @@ func (b *BodyScan) addRune(r rune) {
 	}
 }
 
-// skipNested passes over the bytes of b that belong to a nested value, and returns how many they are.
-func (d *jsonScan) skipNested(b []byte) int {
-	for i, c := range b {
+// skipNested passes over the bytes of a piece that belong to a nested value, and returns how many they are.
+func (b *BodyScan) skipNested(piece []byte) int {
+	d := &b.document
+	for i, c := range piece {
 		switch {
 		case d.escape == escapeBegun:
 			d.escape = escapeNone
 		case d.quoted && c == '\\':
 			d.escape = escapeBegun
 		case c == '"':
+			b.expect(d.quoted || !d.inWord)
 			d.quoted = !d.quoted
 		case d.quoted:
 		case c == '{' || c == '[':
 			d.depth++
+			d.inWord = false
 		case c == '}' || c == ']':
 			if d.depth--; d.depth == 0 {
 				d.state = jsonBehindValue
 				return i + 1
 			}
+		default:
+			d.inWord = inJSONWord(c)
+			b.expect(d.inWord || text.IndexByte(" \t\r\n,:", c) >= 0)
 		}
 	}
-	return len(b)
+	return len(piece)
 }

@@ -33,7 +33,7 @@ var modelsInJSON = []struct{ name, body, want string }{
 	{"only in a string", `{"messages":"\"model\":\"x\"","a":"{\"model\":\"y\"}"}`, ""},
 	{"brackets in nested strings", `{"a":["]}\"]}","\\"],"b":{"}":"{\\\""},"model":"m"}`, "m"},
 	{"a key that is a value elsewhere", `{"a":"model","b":"x","model":"m"}`, "m"},
-	{"a longer key", `{"models":"x","model2":"x","mode":"x","":"x","model\u0000":"x"}`, ""},
+	{"a longer key", `{"models":"x","model2":"x","mode":"x","":"x","modelé":"x"}`, ""},
 	{"a longer key, and it", `{"models":"x","mode":"y","model":"m"}`, "m"},
 	{"an escaped key", `{"\u006dodel":"m"}`, "m"},
 	{"a key of nothing but escapes", `{"\u006D\u006f\u0064\u0065\u006C":"m"}`, "m"},
@@ -97,7 +97,11 @@ var modelsInJSON = []struct{ name, body, want string }{
 	{"no colon", `{"model" "m"}`, ""},
 	{"a single quote", `{'model':'m'}`, ""},
 	{"a comment", `{/**/"model":"m"}`, ""},
-	{"garbage behind it", `{"model":"m"]garbage`, "m"},
+	{"garbage behind it", `{"model":"m"]garbage`, ""},
+	{"garbage behind the document", `{"model":"m"}]garbage`, "m"},
+	{"a word for a number", `{"a":NaN,"b":-Infinity,"c":[NaN],"model":"m"}`, "m"},
+	{"a NUL in it", `{"model":"m\u0000x"}`, ""},
+	{"a NUL in another value", `{"a":"\u0000","b":["\u0000"],"model":"m"}`, "m"},
 }
 
 func TestModelInJSON(t *testing.T) {
@@ -128,7 +132,7 @@ func TestKeyAtTheWindowsEdge(t *testing.T) {
 }
 
 // standardJSON is what encoding/json says of a document; fit is false if it isn't valid. Keys that differ in case only
-// count as one key, found twice.
+// count as one key, found twice. With a NUL in a key, the document names nothing.
 func standardJSON(body []byte) (want string, fit bool) {
 	if !json.Valid(body) {
 		return "", false
@@ -144,6 +148,9 @@ func standardJSON(body []byte) (want string, fit bool) {
 		if d.Decode(&raw) != nil {
 			return "", false
 		}
+		if strings.Contains(name.(string), "\x00") {
+			return "", true
+		}
 		if !strings.EqualFold(name.(string), "model") {
 			continue
 		}
@@ -151,7 +158,7 @@ func standardJSON(body []byte) (want string, fit bool) {
 		n++
 		_ = json.Unmarshal(raw, &v)
 		s, ok := v.(string)
-		if want = ""; ok && name == "model" && utf8.Valid(raw) && len(s) <= maxScanned {
+		if want = ""; ok && name == "model" && utf8.Valid(raw) && len(s) <= maxScanned && !strings.Contains(s, "\x00") {
 			want = s
 		}
 	}
@@ -200,7 +207,7 @@ func TestJSONScannerAgreesWithStandardLibraryAndReference(t *testing.T) {
 	checkOften(t, func(t *rapid.T) {
 		body := jsonBodies().Draw(t, "body")
 		if rapid.Bool().Draw(t, "damaged") {
-			body = damaged(t, body, "\"\\{}[],: u0\xef\xbb\xbfd")
+			body = damaged(t, body, "\"\\{}[],: u0\xef\xbb\xbfd/'#;\x00")
 		}
 		checkJSON(t, body, rapid.SampledFrom([]int{1 << 20, 1 << 20, 7, 20}).Draw(t, "window"))
 		if scanPieces(jsonType, body, 1<<20, 1) != "" {
@@ -212,7 +219,7 @@ func TestJSONScannerAgreesWithStandardLibraryAndReference(t *testing.T) {
 
 func FuzzJSONScan(f *testing.F) {
 	for _, s := range []string{`{"model":"m"}`, `{"a":[1,{"model":"x"}],"\u006dodel":"\ud83d\ude00"}`, `{"model":"a","Model":1}`, "\xef\xbb\xbf{\"a\":1e5}", `{"a":"\ud83d\ud83d`,
-		`{"a":}`, `{"a":]` + ` ,"model":"m"`} {
+		`{"a":}`, `{"a":]` + ` ,"model":"m"`, `{"model":"m","a":1;"model":"x"}`, `{"model":"m","a":[b"],"model":"x"]}`, `{"model":"m","model\u0000":"x"}`} {
 		f.Add(s, 1<<20)
 		f.Add(s, 9)
 	}

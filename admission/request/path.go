@@ -6,26 +6,34 @@ import (
 )
 
 // A reading is one way in which an upstream may understand a path. Every reading drops the query, decodes percent
-// escapes once and leaves invalid ones, merges slashes, resolves `.` and `..`, and drops a slash at the end. In three
-// more ways upstreams differ. Each is a bit.
+// escapes once and leaves invalid ones, merges slashes, and drops a slash at the end. In five more ways upstreams
+// differ about where segments begin and end. Each is a bit.
+//
+// Upstreams also differ about what is in a segment. That needs no bits: see segmentMatches.
 type reading uint8
 
 const (
-	encodedSlashes reading = 1 << iota // %2F separates segments as / does
-	backslashes                        // \ separates segments
-	parameters                         // a segment ends at its first ;
+	dotSegments   reading = 1 << iota // . and .. segments are resolved
+	escapes                           // an escaped separator separates as the character does: %2F, %5C, %3B
+	backslashes                       // \ separates segments
+	parameters                        // a segment ends at its first ;
+	blankSegments                     // a segment of nothing but what may be dropped is empty
 )
 
 // readingsOf returns the bits that make a difference for a path. An ordinary path has none of them, and so one reading.
 func readingsOf(path string) (r reading) {
 	for i := range len(path) {
-		switch path[i] {
-		case '\\':
+		switch c := path[i]; {
+		case c == '\\':
 			r |= backslashes
-		case ';':
+		case c == ';':
 			r |= parameters
-		case '%':
+		case c == '%':
 			r |= readingsOfEscape(path, i)
+		case c == '.' && (i+1 == len(path) || text.IndexByte("./\\;%", path[i+1]) >= 0):
+			r |= dotSegments
+		case mayBeDropped(c):
+			r |= blankSegments
 		}
 	}
 	return r
@@ -37,14 +45,23 @@ func readingsOfEscape(path string, i int) reading {
 	case n == 1:
 		return 0
 	case c == '/':
-		return encodedSlashes
+		return escapes
 	case c == '\\':
-		return encodedSlashes | backslashes
+		return escapes | backslashes
 	case c == ';':
-		return parameters
+		return escapes | parameters
+	case c == '.':
+		return dotSegments
+	case mayBeDropped(c):
+		return blankSegments
 	}
 	return 0
 }
+
+// mayBeDropped reports whether some upstream drops a byte from a path: blanks and control characters at the ends of
+// segments, a line end at the end of the path, or bytes that are not UTF-8. To be on the safe side this is any blank,
+// control character or byte beyond ASCII, in any place.
+func mayBeDropped(c byte) bool { return c <= ' ' || c >= 0x7f }
 
 // cutQuery returns a path without its query and fragment.
 func cutQuery(path string) string {
@@ -56,8 +73,8 @@ func cutQuery(path string) string {
 	return path
 }
 
-// A segmentWalk goes through the segments of a path in one reading, from the last to the first. It resolves dot
-// segments and leaves out empty ones. Segments are still percent-encoded.
+// A segmentWalk goes through the segments of a path in one reading, from the last to the first. It leaves out empty
+// ones. Segments are still percent-encoded.
 type segmentWalk struct {
 	path    string // what is still to be read of it
 	reading reading
@@ -70,8 +87,13 @@ type segmentWalk struct {
 func (w *segmentWalk) back() bool {
 	for !w.atStart {
 		w.segment = w.cut()
-		switch dots := dotsOf(w.segment); {
+		dots := 0
+		if w.reading&dotSegments != 0 {
+			dots = dotsOf(w.segment)
+		}
+		switch {
 		case w.segment == "" || dots == 1:
+		case w.reading&blankSegments != 0 && segmentMatches("", w.segment, false):
 		case dots == 2:
 			w.skip++
 		case w.skip > 0:
@@ -104,7 +126,7 @@ func (w *segmentWalk) separator(i int) int {
 		return 1
 	case '\\', '%':
 		c, n := decodedAt(w.path, i)
-		if n == 3 && w.reading&encodedSlashes == 0 || c == '\\' && w.reading&backslashes == 0 {
+		if n == 3 && w.reading&escapes == 0 || c == '\\' && w.reading&backslashes == 0 {
 			return 0
 		}
 		if c == '/' || c == '\\' {
@@ -120,7 +142,7 @@ func (w *segmentWalk) withoutParameters(segment string) string {
 		return segment
 	}
 	for i := range len(segment) {
-		if c := segment[i]; c == ';' || c == '%' && readingsOfEscape(segment, i) == parameters {
+		if c, n := decodedAt(segment, i); c == ';' && (n == 1 || w.reading&escapes != 0) {
 			return segment[:i]
 		}
 	}
@@ -152,10 +174,18 @@ func decodedAt(s string, i int) (c byte, n int) {
 }
 
 // segmentMatches reports whether a segment, percent-decoded, matches a pattern in which `*` stands for any run of
-// characters. Each `*` first matches nothing. After a mismatch only the last `*` is tried again, with one character
-// more: if the earlier ones matched more, the last one would have less to choose from. So the time is at most
-// len(pattern) * len(segment).
-func segmentMatches(pattern, segment string) bool {
+// characters. last says that the segment is its path's last one.
+//
+// It matches what any upstream would match:
+//   - The case of ASCII letters is ignored.
+//   - A byte that may be dropped is passed over where the pattern doesn't have it.
+//   - A dot ends the last segment: some upstreams take what follows for the answer's format.
+//
+// Each `*` first matches nothing. After a mismatch only the last `*` is tried again, with one character more: if the
+// earlier ones matched more, the last one would have less to choose from. Nothing is passed over directly behind a `*`,
+// which has that choice. So each try passes over a run of characters only when the pattern has matched something since
+// the `*`, and the time is at most len(pattern) * len(segment).
+func segmentMatches(pattern, segment string, last bool) bool {
 	p, star, retry := 0, -1, 0
 	for i := 0; i < len(segment); {
 		c, n := decodedAt(segment, i)
@@ -165,6 +195,10 @@ func segmentMatches(pattern, segment string) bool {
 			p++
 		case p < len(pattern) && text.Lower(pattern[p]) == text.Lower(c):
 			p++
+			i += n
+		case last && p == len(pattern) && c == '.':
+			return true
+		case mayBeDropped(c) && (star < 0 || p > star+1):
 			i += n
 		case star >= 0:
 			_, n = decodedAt(segment, retry)
@@ -180,17 +214,24 @@ func segmentMatches(pattern, segment string) bool {
 // PathValue returns the part of a path that stands where a template has its placeholder. prefix and suffix are the text
 // before and behind the placeholder, as in a Source of kind SourcePath.
 //
-// The template matches whole segments. A slash at its end means only that the placeholder's segment ends there. Of
-// several matches with a value that is not empty, the leftmost counts. If a path has several readings, the one with the
-// most separators comes first, so that an encoded slash hides no value. The value is percent-decoded and may hold any
-// byte.
+// The template matches whole segments, as a pattern does. A slash at its end means only that the placeholder's segment
+// ends there. Of several matches with a value that is not empty, the leftmost counts. If a path has several readings,
+// the one with the most separators comes first, so that an encoded slash hides no value. Dot segments are always
+// resolved: they are no value.
+//
+// The value is percent-decoded, without the blanks at its ends. It may hold any byte. For most paths this allocates
+// once: they have at most MaxRouteSegments segments, and no escapes.
 func PathValue(prefix, suffix, path string) (value string, ok bool) {
 	path = cutQuery(path)
 	prefix, _ = text.CutPrefix(prefix, "/")
 	suffix = text.WithoutSlashAtEnd(suffix)
-	bits := readingsOf(path)
+	segments := make([]string, 0, config.MaxRouteSegments) // the last one first
+	bits := readingsOf(path) &^ dotSegments
 	for r := bits; ; r = (r - 1) & bits {
-		segments := decodedSegments(path, r)
+		segments = segments[:0]
+		for w := (segmentWalk{path: path, reading: r | dotSegments}); w.back(); {
+			segments = text.PutText(segments, w.segment)
+		}
 		for i := len(segments) - 1; i >= 0 && !ok; i-- {
 			value, ok = templateValue(prefix, suffix, segments, i)
 		}
@@ -205,18 +246,18 @@ func PathValue(prefix, suffix, path string) (value string, ok bool) {
 func templateValue(prefix, suffix string, segments []string, i int) (value string, ok bool) {
 	first, rest, more := text.Cut(prefix, "/")
 	for more {
-		if i == 0 || !text.EqualFold(first, segments[i]) {
+		if i == 0 || !segmentMatches(first, segments[i], false) {
 			return "", false
 		}
 		i--
 		first, rest, more = text.Cut(rest, "/")
 	}
 	last, rest, more := text.Cut(suffix, "/")
-	value, ok = cutFold(segments[i], first, last)
+	value, ok = cutFold(decoded(segments[i]), first, last)
 	for ok && more {
 		i--
 		last, rest, more = text.Cut(rest, "/")
-		ok = i >= 0 && text.EqualFold(last, segments[i])
+		ok = i >= 0 && segmentMatches(last, segments[i], i == 0)
 	}
 	return value, ok
 }
@@ -231,27 +272,21 @@ func cutFold(segment, beginning, ending string) (string, bool) {
 	return segment[from:to], true
 }
 
-// decodedSegments returns the decoded segments of a path, the last one first. For most paths it allocates once: they
-// have at most MaxRouteSegments segments, and no escapes.
-func decodedSegments(path string, r reading) []string {
-	segments := make([]string, 0, config.MaxRouteSegments)
-	for w := (segmentWalk{path: path, reading: r}); w.back(); {
-		segments = text.PutText(segments, decoded(w.segment))
-	}
-	return segments
-}
+// blanks are the space and the control characters.
+const blanks = "\x00\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0e\x0f" +
+	"\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f \x7f"
 
-// decoded returns a segment without its percent escapes.
+// decoded returns a segment without its percent escapes, and without the blanks at its ends.
 func decoded(segment string) string {
-	if text.IndexByte(segment, '%') < 0 {
-		return segment
+	if text.IndexByte(segment, '%') >= 0 {
+		out := []byte(segment)
+		length := 0
+		for i := 0; i < len(segment); length++ {
+			c, n := decodedAt(segment, i)
+			out[length] = c
+			i += n
+		}
+		segment = string(out[:length])
 	}
-	out := []byte(segment)
-	length := 0
-	for i := 0; i < len(segment); length++ {
-		c, n := decodedAt(segment, i)
-		out[length] = c
-		i += n
-	}
-	return string(out[:length])
+	return text.Trim(segment, blanks)
 }

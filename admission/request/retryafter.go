@@ -5,23 +5,16 @@ import (
 	"github.com/headgate/headgate/admission/internal/text"
 )
 
-// ParseRetryAfter reads the value of a Retry-After header: whole seconds, or a date in HTTP's preferred format. wall is
-// the present time in seconds since 1970. The result is 0 for an empty or malformed value, a negative number and a past
-// date. It is at most admission.MaxHold.
+// ParseRetryAfter reads the value of a Retry-After header: seconds, which some providers write with a fraction, or a
+// date in HTTP's preferred format. wall is the present time in seconds since 1970. The result is in whole seconds,
+// rounded up; 0 for an empty or malformed value, a negative number and a past date. It is at most admission.MaxHold.
 func ParseRetryAfter(value string, wall int64) admission.Duration {
 	value = text.Trim(value, " \t")
 	if value == "" {
 		return 0
 	}
 	if text.IsDigit(value[0]) {
-		seconds := 0
-		for i := range len(value) {
-			if !text.IsDigit(value[i]) {
-				return 0
-			}
-			seconds = min(seconds*10+int(value[i]-'0'), int(admission.MaxHold/admission.Second))
-		}
-		return admission.Duration(seconds) * admission.Second
+		return wholeSeconds(parseSeconds(value))
 	}
 	at, ok := parseHTTPDate(value)
 	if !ok || at <= wall {
@@ -29,6 +22,21 @@ func ParseRetryAfter(value string, wall int64) admission.Duration {
 	}
 	seconds := min(at-wall, int64(admission.MaxHold/admission.Second))
 	return min(admission.Duration(seconds)*admission.Second, admission.MaxHold)
+}
+
+// ParseRetryAfterMillis reads the value of a retry-after-ms header: milliseconds, perhaps with a fraction. OpenAI and
+// Azure send it beside Retry-After. The result is that of ParseRetryAfter.
+func ParseRetryAfterMillis(value string) admission.Duration {
+	return wholeSeconds(parseDecimal(text.Trim(value, " \t"), admission.Millisecond))
+}
+
+// wholeSeconds rounds up, to admission.MaxHold at most. What could not be read is 0.
+func wholeSeconds(d admission.Duration, ok bool) admission.Duration {
+	if !ok {
+		return 0
+	}
+	d = min(d, admission.MaxHold)
+	return (d + admission.Second - 1) / admission.Second * admission.Second
 }
 
 // parseHTTPDate reads RFC 9110's IMF-fixdate, e.g. "Sun, 06 Nov 1994 08:49:37 GMT", into seconds since 1970.

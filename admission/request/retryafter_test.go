@@ -22,7 +22,13 @@ func TestParseRetryAfter(t *testing.T) {
 		"601":                           10 * admission.Minute,
 		"999999999999999999999999":      10 * admission.Minute,
 		"-1":                            0,
-		"1.5":                           0,
+		"1.5":                           2 * admission.Second,
+		"4.000":                         4 * admission.Second,
+		"0.0001":                        admission.Second,
+		"599.5":                         10 * admission.Minute,
+		"1.":                            0,
+		"1.5s":                          0,
+		"1,5":                           0,
 		"soon":                          0,
 		"Sun, 01 Mar 2026 12:00:07 GMT": 7 * admission.Second,
 		"Sun, 01 Mar 2026 12:00:00 GMT": 0,
@@ -33,6 +39,13 @@ func TestParseRetryAfter(t *testing.T) {
 		"Sun, 0x Mar 2026 12:00:07 GMT": 0,
 	} {
 		require.Equal(t, want, ParseRetryAfter(value, wall.Unix()), "%q", value)
+	}
+}
+
+func TestFinding_B5_RetryAfterInMilliseconds(t *testing.T) {
+	for value, want := range map[string]admission.Duration{"4500": 5 * admission.Second, "1": admission.Second, "0": 0, " 2000 ": 2 * admission.Second,
+		"1500.25": 2 * admission.Second, "99999999999999999999": 10 * admission.Minute, "": 0, "-1": 0, "soon": 0, "1e3": 0} {
+		require.Equal(t, want, ParseRetryAfterMillis(value), "%q", value)
 	}
 }
 

@@ -8,9 +8,10 @@ import (
 // MatchRoute returns the first route that governs a request with that method and :path. ok is false if none does; the
 // request then passes untouched. Without routes every request is governed, and the result is nil, true.
 //
-// A client can't avoid a route by the way it writes a path. Method and path are compared without regard to the case of
-// ASCII letters, and a route matches when it matches any reading of the path (see reading). Nothing here allocates. A
-// path with several readings takes longer, at most readings (8) * len(path) * len(pattern).
+// A client can't avoid a route by the way it writes a path. Methods are compared without regard to the case of ASCII
+// letters. A route matches when it matches any reading of the path (see reading), and its segments match as any
+// upstream would match them (see segmentMatches). Nothing here allocates. A path with several readings takes longer, at
+// most readings (32) * len(path) * len(pattern).
 func MatchRoute(routes []config.Route, method, path string) (route *config.Route, ok bool) {
 	if len(routes) == 0 {
 		return nil, true
@@ -64,7 +65,7 @@ func (t *pathTail) matches(pattern []string) bool {
 		return false
 	}
 	for i := range pattern {
-		if !segmentMatches(pattern[len(pattern)-1-i], t.segments[i]) {
+		if !segmentMatches(pattern[len(pattern)-1-i], t.segments[i], i == 0) {
 			return false
 		}
 	}

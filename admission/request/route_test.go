@@ -158,7 +158,7 @@ func TestPathValue(t *testing.T) {
 var fuzzPatterns = []string{"POST /chat/completions", "/a/*/b", "/x*y*z", "PUT /*:go", "/models/*", "/é/b"}
 
 func FuzzMatchRoute(f *testing.F) {
-	for _, p := range append([]string{"/a/%2F/b", `/x1y\2z;p`, "/é/b", "/é%2Fb", "/%C3%A9/b", "/a//b", "/x%3By;z", "/..;/x:go"}, spellings...) {
+	for _, p := range append([]string{"/a/%2F/b", `/x1y\2z;p`, "/é/b", "/é%2Fb", "/%C3%A9/b", "/a//b", "/x%3By;z", "/..;/x:go", "/a/%2e./b", "/x%0ay%80z.json", "/a/%20/b%00", "/%20/models/%7f", "/..%3b/é%20/b\xa0"}, spellings...) {
 		f.Add("POST", p)
 	}
 	routes := routesOf(f, fuzzPatterns...)
@@ -167,7 +167,7 @@ func FuzzMatchRoute(f *testing.F) {
 
 func TestRouteMatchesReference(t *testing.T) {
 	routes := routesOf(t, fuzzPatterns...)
-	pieces := []string{"/", "/", "/", "chat", "completions", "a", "b", "x", "y", "z", "models", ":go", "..", ".", "%2e", "%2F", "%2f", "%5C", `\`, ";", "%3b", "%", "%61", "?", "#", "é", "%C3%A9", "Chat", "*"}
+	pieces := []string{"/", "/", "/", "chat", "completions", "a", "b", "x", "y", "z", "models", ":go", "..", ".", "%2e", "%2F", "%2f", "%5C", `\`, ";", "%3b", "%", "%61", "?", "#", "é", "%C3%A9", "Chat", "*", "%20", "%0a", "%80", "\xa0", "\t", ".json"}
 	rapid.Check(t, func(t *rapid.T) {
 		path := strings.Join(rapid.SliceOfN(rapid.SampledFrom(pieces), 0, 14).Draw(t, "path"), "")
 		method := rapid.SampledFrom([]string{"POST", "PUT", "get", "post"}).Draw(t, "method")
@@ -182,7 +182,7 @@ func requireSameRoute(t require.TestingT, routes []config.Route, method, path st
 	require.Equal(t, want, r, "%s %q", method, path)
 }
 
-// referenceMatch is the simple matcher: it normalises each of the 8 readings of the path as a whole, and tries each
+// referenceMatch is the simple matcher: it normalises each of the 32 readings of the path as a whole, and tries each
 // route on each.
 func referenceMatch(routes []config.Route, method, path string) *config.Route {
 	if i := strings.IndexAny(path, "?#"); i >= 0 {
@@ -192,9 +192,8 @@ func referenceMatch(routes []config.Route, method, path string) *config.Route {
 		if r.Method != "" && referenceLower(r.Method) != referenceLower(method) {
 			continue
 		}
-		for bit := range 8 {
-			segments := referenceSegments(path, bit&1 != 0, bit&2 != 0, bit&4 != 0)
-			if referenceTail(r.Segments, segments) {
+		for bits := range reading(32) {
+			if referenceTail(r.Segments, referenceSegments(path, bits)) {
 				return &routes[i]
 			}
 		}
@@ -204,7 +203,8 @@ func referenceMatch(routes []config.Route, method, path string) *config.Route {
 
 // referenceSegments normalises a path: it marks what separates and what ends a segment, splits, cuts, decodes, and
 // resolves dots.
-func referenceSegments(path string, encoded, backslash, parameter bool) (out []string) {
+func referenceSegments(path string, bits reading) (out []string) {
+	has := func(bit reading) bool { return bits&bit != 0 }
 	const separator, end = '\x00', '\x01'
 	var marked []rune // code points above 0xFF stand for marks, below for bytes
 	for i := 0; i < len(path); i++ {
@@ -213,10 +213,11 @@ func referenceSegments(path string, encoded, backslash, parameter bool) (out []s
 			c, escaped = unhex(path[i+1])<<4|unhex(path[i+2]), true
 			i += 2
 		}
+		separates := !escaped || has(escapes)
 		switch {
-		case c == '/' && (!escaped || encoded), c == '\\' && backslash && (!escaped || encoded):
+		case separates && (c == '/' || c == '\\' && has(backslashes)):
 			marked = append(marked, 0x100+separator)
-		case c == ';' && parameter:
+		case separates && c == ';' && has(parameters):
 			marked = append(marked, 0x100+end)
 		default:
 			marked = append(marked, rune(c))
@@ -225,8 +226,9 @@ func referenceSegments(path string, encoded, backslash, parameter bool) (out []s
 	for _, s := range strings.Split(string(marked), string(rune(0x100+separator))) {
 		s, _, _ = strings.Cut(s, string(rune(0x100+end)))
 		switch {
-		case s == "" || s == ".":
-		case s == "..":
+		case s == "" || has(blankSegments) && strings.TrimFunc(s, referenceDrops) == "":
+		case s == "." && has(dotSegments):
+		case s == ".." && has(dotSegments):
 			out = out[:max(0, len(out)-1)]
 		default:
 			out = append(out, s)
@@ -234,6 +236,9 @@ func referenceSegments(path string, encoded, backslash, parameter bool) (out []s
 	}
 	return out
 }
+
+// referenceDrops reports whether a byte counts as there or not there, whichever makes a segment match.
+func referenceDrops(c rune) bool { return c <= ' ' || c >= 0x7f }
 
 func unhex(c byte) byte {
 	return byte(strings.Index("0123456789abcdef", strings.ToLower(string(rune(c)))))
@@ -249,17 +254,22 @@ func referenceTail(pattern, segments []string) bool {
 		for _, b := range []byte(pattern[i]) {
 			bytes = append(bytes, rune(b))
 		}
-		if !referenceWildcard([]rune(referenceLower(string(bytes))), []rune(referenceLower(segments[i]))) {
+		last := i == len(pattern)-1
+		if !referenceWildcard([]rune(referenceLower(string(bytes))), []rune(referenceLower(segments[i])), last) {
 			return false
 		}
 	}
 	return true
 }
 
-// referenceWildcard: matches[j] says whether the pattern so far matches the first j characters.
-func referenceWildcard(pattern, s []rune) bool {
+// referenceWildcard: matches[j] says whether the pattern so far matches the first j characters. The last segment may go on
+// behind a dot.
+func referenceWildcard(pattern, s []rune, last bool) bool {
 	matches := make([]bool, len(s)+1)
 	matches[0] = true
+	for j := range s {
+		matches[j+1] = matches[j] && referenceDrops(s[j])
+	}
 	for _, p := range pattern {
 		next := make([]bool, len(s)+1)
 		for j := range next {
@@ -267,10 +277,15 @@ func referenceWildcard(pattern, s []rune) bool {
 			case p == '*':
 				next[j] = matches[j] || j > 0 && next[j-1]
 			case j > 0:
-				next[j] = matches[j-1] && s[j-1] == p
+				next[j] = matches[j-1] && s[j-1] == p || next[j-1] && referenceDrops(s[j-1])
 			}
 		}
 		matches = next
+	}
+	for j, c := range s {
+		if last && matches[j] && c == '.' {
+			return true
+		}
 	}
 	return matches[len(s)]
 }

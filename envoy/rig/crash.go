@@ -34,4 +34,4 @@ func (e *Env) CheckCapacity(t testing.TB, pool string, limit int, like ...Call) 
 }
 
 // Got says whether the text has come in the body.
-func (p *Pending) Got(text string) bool { return p.bodyHas(text) }
+func (p *Pending) Got(text string) bool { return p.BodyHas(text) }

@@ -67,8 +67,8 @@ func (p *Pending) giveUp() {
 	p.leave(LeaveRST)
 }
 
-// bodyHas says whether the text is in what has come of the body so far.
-func (p *Pending) bodyHas(text string) bool {
+// BodyHas says whether the text is in what has come of the body so far.
+func (p *Pending) BodyHas(text string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return strings.Contains(string(p.reply.Body), text)
@@ -77,7 +77,7 @@ func (p *Pending) bodyHas(text string) bool {
 // AwaitBody waits until the text has come in the body.
 func (p *Pending) AwaitBody(t testing.TB, text string) {
 	t.Helper()
-	ok := Poll(Patience, func() bool { return p.bodyHas(text) || p.Done() }) && p.bodyHas(text)
+	ok := Poll(Patience, func() bool { return p.BodyHas(text) || p.Done() }) && p.BodyHas(text)
 	if !ok {
 		t.Fatalf("%q did not come in the body; got %s", text, p.describe())
 	}

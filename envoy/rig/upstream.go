@@ -35,6 +35,8 @@ type Seen struct {
 	Start  time.Time // its headers were read
 	End    time.Time // zero while it runs
 	Ending Ending
+
+	gone time.Time // Envoy had closed its connection by then; zero: not noticed by watchSockets
 }
 
 // An Upstream is a scripted HTTP server (HTTP/1.1 and h2c on one port) that records what it saw and how much ran at
@@ -51,6 +53,7 @@ type Upstream struct {
 	turns     map[string]int // of the scripts that have Tries, how many have come
 	peak      int
 	peakBy    map[string]int
+	watched   bool // see watchSockets
 	server    *http.Server
 }
 
@@ -237,7 +240,14 @@ func (u *Upstream) serve(w http.ResponseWriter, r *http.Request) {
 	ending := EndingCancelled
 	defer func() { u.end(seen, ending) }()
 	var body []byte
-	if !script.Early && !script.Upgrade {
+	switch {
+	case script.Upgrade:
+	case script.Early:
+		if err := http.NewResponseController(w).EnableFullDuplex(); err != nil {
+			return
+		}
+		go io.Copy(io.Discard, r.Body) // whoever reads nothing isn't told that Envoy went away
+	default:
 		if body, err = io.ReadAll(r.Body); err != nil {
 			return
 		}
@@ -263,6 +273,7 @@ func (u *Upstream) begin(r *http.Request, script Script) (*Seen, Script) {
 	seen := &Seen{ID: script.ID, Key: r.Header.Get(u.keyHeader), Method: r.Method, Host: r.Host, URI: r.RequestURI,
 		Proto:  r.Proto,
 		Header: r.Header.Clone(), Start: time.Now()}
+	u.noteGone(seen.Start)
 	conn, _ := r.Context().Value(connKey{}).(net.Conn)
 	u.seen = append(u.seen, seen)
 	u.active[seen] = &peer{conn: conn, gone: r.Context().Done(), shared: r.ProtoMajor == 2}
@@ -288,6 +299,24 @@ func (u *Upstream) raisePeaks(key string) {
 	}
 	u.peak = max(u.peak, all)
 	u.peakBy[key] = max(u.peakBy[key], same)
+}
+
+// watchSockets makes each request that comes look whether those before it still have a connection.
+func (u *Upstream) watchSockets() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.watched = true
+}
+
+func (u *Upstream) noteGone(now time.Time) {
+	if !u.watched {
+		return
+	}
+	for seen, peer := range u.active {
+		if seen.gone.IsZero() && !peer.alive() {
+			seen.gone = now
+		}
+	}
 }
 
 func (u *Upstream) keepBody(seen *Seen, body []byte) {

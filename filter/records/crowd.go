@@ -62,7 +62,8 @@ func (r *Records) decideBatch(k *Key) result {
 		}
 	case stored:
 		r.verdicts = append(r.verdicts[:0], e.Verdicts[len(e.Verdicts)-len(r.batch):]...)
-		effect := admission.Effect{BreakerGen: e.BreakerGen, Probe: e.Probe, RetryAfter: e.RetryAfter}
+		effect := admission.Effect{BreakerGen: e.BreakerGen, Probe: e.Probe, RetryAfter: e.RetryAfter,
+			LastStatus: e.LastStatus}
 		for i, t := range r.batch {
 			r.withdraw(t)
 			t.Waiter.Decided(r.answer(t, r.verdicts[i], &effect), Decided)

@@ -13,6 +13,6 @@
 //     stored in a later one: an acquire is decided then, and what a request's end says stands in its key's journal
 //     until then. No acquire overtakes an earlier one of the context's for the same key.
 //
-// records.go has the operations, store.go the swap, place.go the directory of keys, seat.go the worker table,
-// mailbox.go the messages, recount.go the repair of gauges.
+// records.go has the operations, store.go the swap and swaps.go how often a turn tries it, place.go the directory of
+// keys, seat.go the worker table, mailbox.go the messages, recount.go the repair of gauges.
 package records

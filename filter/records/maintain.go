@@ -137,9 +137,7 @@ func (r *Records) expire(k *Key) {
 	r.op[0] = admission.Expire(r.target(k))
 	e, res := r.commit(k, r.op[:])
 	if res != stored {
-		if res == contended {
-			r.waker.WakeBy(r.now)
-		}
+		r.expireUnstored(k, res)
 		return
 	}
 	retryAfter := e.RetryAfter
@@ -159,6 +157,24 @@ func (r *Records) expire(k *Key) {
 		}
 		t = next
 	}
+}
+
+// expireUnstored ends the waits for one key whose budget is used up though the record could not be told: no wait is
+// longer for it. The record learns of it later, and a permit that was granted meanwhile goes on to the next one.
+func (r *Records) expireUnstored(k *Key, res result) {
+	for t := k.waiting.first; t != nil; {
+		next := t.next
+		if t.Due <= r.now {
+			r.leaveQueue(t)
+			t.Waiter.Expired(1)
+		}
+		t = next
+	}
+	at := r.now
+	if res == failed {
+		at += dirtyRetry
+	}
+	r.mark(k, at)
 }
 
 func (k *Key) anyDue(now int64) bool {

@@ -94,9 +94,8 @@ func (r *Records) target(k *Key) admission.Target {
 		Limit: k.limit, QuietTime: r.quietTime, Shaping: &k.Pool.Shaping}
 }
 
-// leastDeciding is how long an acquire may take to be decided even where a request may not wait: being decided is no
-// waiting.
-const leastDeciding = admission.Second
+// decidingTime is how long an acquire may take to be decided where a request may not wait: being decided is no waiting.
+const decidingTime = int64(admission.Second)
 
 // Acquire asks for a permit for a ticket, which may wait for budget; <= 0: not at all. The decision is to fall until
 // the given time; with Deciding the Waiter is told it, and with VerdictWaiting what becomes of the wait.
@@ -105,7 +104,9 @@ func (r *Records) Acquire(t *Ticket, budget admission.Duration, deadline int64) 
 		t.Key = k.Pool.KeyFor(k.Name) // it may have been forgotten while the request waited elsewhere
 	}
 	t.Since, t.Due = r.now, r.now+int64(budget)
-	t.decideBy = r.now + int64(max(budget, leastDeciding))
+	if t.decideBy = t.Due; budget <= 0 {
+		t.decideBy = r.now + decidingTime
+	}
 	if deadline > 0 {
 		t.decideBy = min(t.decideBy, deadline)
 	}
@@ -148,7 +149,7 @@ func (r *Records) leaveUndecided(t *Ticket) {
 
 // answer acts on the verdict of an acquire that is stored; e is the effect that says so.
 func (r *Records) answer(t *Ticket, v admission.Verdict, e *admission.Effect) Answer {
-	a := Answer{Verdict: v, RetryAfter: e.RetryAfter}
+	a := Answer{Verdict: v, RetryAfter: e.RetryAfter, LastStatus: e.LastStatus}
 	switch v {
 	case admission.VerdictGranted:
 		a.Permit = r.granted(t, e)
@@ -254,14 +255,24 @@ func (r *Records) Cancel(t *Ticket) {
 		return
 	}
 	k := t.Key
-	r.stopWaiting(t)
-	if k.queued > crowd {
-		r.mark(k, r.now+dirtyRetry)
-		r.CallBack()
+	if r.leaveQueue(t) {
+		r.commit(k, nil)
 		return
 	}
+	r.mark(k, r.now+dirtyRetry)
+	r.CallBack()
+}
+
+// leaveQueue ends a ticket's wait, of which the record has still to be told: by the journal, or in a crowd by a
+// reconcile; false: the latter.
+func (r *Records) leaveQueue(t *Ticket) (inJournal bool) {
+	k := t.Key
+	r.stopWaiting(t)
+	if k.queued > crowd {
+		return false
+	}
 	k.journal = append(k.journal, admission.Cancel(admission.Target{}, t.Tenant, t.Seq))
-	r.commit(k, nil)
+	return true
 }
 
 // withdraw forgets an acquire that is not decided: nothing of it is stored. False: the ticket is none.
@@ -287,7 +298,7 @@ func (r *Records) Release(p Permit, f admission.Finish) {
 	if k.probe == p.Seq {
 		k.probe = 0
 	}
-	f.BreakerGen = p.BreakerGen
+	f.BreakerGen, f.Use = p.BreakerGen, admission.Duration(r.now-p.Since)
 	k.journal = append(k.journal, admission.Release(admission.Target{}, p.Tenant, p.Seq, f))
 	r.commit(k, nil)
 }

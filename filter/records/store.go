@@ -5,10 +5,6 @@ import (
 	"github.com/headgate/headgate/filter/abi"
 )
 
-// maxSwaps is how often a turn tries to store something against other workers' swaps. Every swap lost is one that
-// another worker has won, so the next turn goes on trying: contention is no failure. docs/rationale.md says why 16.
-const maxSwaps = 16
-
 // A result is what became of an attempt to change something in the store.
 type result uint8
 

@@ -108,4 +108,5 @@ type Answer struct {
 	Verdict    admission.Verdict // granted, waiting, full, closed or open
 	Permit     Permit            // granted
 	RetryAfter int               // full, closed, open: seconds
+	LastStatus int               // open: of the provider's last failure; 0: it had none
 }
