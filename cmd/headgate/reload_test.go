@@ -184,6 +184,16 @@ func TestFinding_D6_AFileThatGoesIsToldOnce(t *testing.T) {
 	require.Equal(t, 1, strings.Count(h.errs.String(), "no such file"))
 }
 
+// Envoy takes a filter of a discovery file later than its bootstrap, and is ready without it.
+func TestFinding_D6_AModuleThatEnvoyRefusesIsToldAtTheStart(t *testing.T) {
+	binary, err := rig.EnvoyPath()
+	require.NoError(t, err)
+	h := startTool(t, []string{"ENVOY=" + binary}, "run", "--sample", "--bind", "127.0.0.1:0", "--workers", "1",
+		"--wasm", emptyModule(t), "--config", writePlugin(t, "plugin.json", limitOf(1)))
+	h.requireOneLine(`Envoy refused the configuration: .*[Ww]asm.* \(Envoy's log: \S+/envoy\.log\)`)
+	require.NotContains(t, h.out.String(), "is up")
+}
+
 func TestFinding_D6_TheModeOfTheFlagsWins(t *testing.T) {
 	api := newHeldAPI(t)
 	file := writePlugin(t, "plugin.json", limitOf(0))
@@ -230,6 +240,27 @@ func TestFinding_D6_TheToolSaysWhichEnvoyItRuns(t *testing.T) {
 	require.Equal(t, 1, status)
 	require.Empty(t, out)
 	require.Contains(t, errs, "no Envoy: $ENVOY is /no/such/envoy")
+}
+
+// Kubernetes changes a ConfigMap by putting another folder behind a link.
+func TestFinding_D6_TheLinkOfAConfigMapIsFollowed(t *testing.T) {
+	dir := t.TempDir()
+	for folder, text := range map[string]string{"one": limitOf(1), "two": "two: 2\n"} {
+		require.NoError(t, os.Mkdir(dir+"/"+folder, 0o700))
+		require.NoError(t, os.WriteFile(dir+"/"+folder+"/plugin.json", []byte(text), 0o600))
+	}
+	require.NoError(t, os.Symlink("one", dir+"/data"))
+	require.NoError(t, os.Symlink("data/plugin.json", dir+"/plugin.json"))
+	var said output
+	plan := &runPlan{gateway: gateway{configPath: dir + "/plugin.json"}, notes: newNotes(&said)}
+	r := &reload{plan: plan, judged: []byte(limitOf(1))}
+	look := func() { r.look(t.Context()); r.look(t.Context()) }
+	look()
+	require.Empty(t, said.String())
+	require.NoError(t, os.Symlink("two", dir+"/next"))
+	require.NoError(t, os.Rename(dir+"/next", dir+"/data"))
+	look()
+	require.Contains(t, said.String(), dir+"/plugin.json: two: is not a field here")
 }
 
 // Whoever writes a file in place may be half done when it is read.
