@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"net"
@@ -152,6 +153,29 @@ func TestFinding_D6_ARequestThatWaitsOverAChangeIsServed(t *testing.T) {
 	close(api.release)
 	require.Equal(t, http.StatusOK, <-running)
 	require.Equal(t, http.StatusOK, <-waiting)
+}
+
+func TestFinding_D6_AnOpenConnectionHasTheNewConfigurationToo(t *testing.T) {
+	api := newHeldAPI(t)
+	file := writePlugin(t, "plugin.json", limitOf(0))
+	h := runGateway(t, nil, "--upstream", api.URL, "--config", file)
+	connection, err := net.Dial("tcp", h.printed(gatewayURL))
+	require.NoError(t, err)
+	defer connection.Close()
+	in := bufio.NewReader(connection)
+	post := func() int {
+		_, err := fmt.Fprintf(connection, "POST %s HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n", chatPath)
+		require.NoError(t, err)
+		reply, err := http.ReadResponse(in, nil)
+		require.NoError(t, err)
+		defer reply.Body.Close()
+		whole(t, reply.Body)
+		return reply.StatusCode
+	}
+	require.Equal(t, http.StatusTooManyRequests, post())
+	replace(t, file, limitOf(1))
+	h.eventuallySays(t, "the new configuration runs")
+	require.Equal(t, http.StatusOK, post())
 }
 
 // Without retries there is one filter in one stage.
