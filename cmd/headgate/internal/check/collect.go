@@ -42,7 +42,7 @@ func (r *Report) collect(root *value) *config.Config {
 			continue
 		}
 		c.tell(v)
-		if errors, _ := r.Count(); errors >= maxProblems || c.isTired() {
+		if r.errors >= maxProblems || c.isTired() {
 			r.fail(v.at.line, "", "may have more problems: correct these first")
 			return nil
 		}

@@ -21,7 +21,9 @@ func File(name string, text []byte) *Report {
 	}
 	documents, f := readFile(name, string(text))
 	for _, d := range documents {
-		r.document(d)
+		if r.errors <= maxProblems { // one more says that there may be others
+			r.document(d)
+		}
 	}
 	if f != nil {
 		r.fail(f.line, "", f.text)
@@ -71,7 +73,7 @@ func readFile(name, text string) ([]document, *fault) {
 func (r *Report) document(d document) {
 	root := d.root
 	switch {
-	case root.member("kind").str() != "" && root.member("apiVersion").str() != "":
+	case root.member("kind").str() != "":
 		r.kubernetes(root)
 	case isEnvoys(root):
 		r.envoyFile(root)
@@ -106,7 +108,8 @@ type plugin struct {
 	root   *value
 	config *config.Config // nil: it has errors that leave nothing to warn of
 	broken bool           // it has errors
-	made   int            // how many pools are not in the file, but made of routes with limits
+	pools  []pool         // of the file
+	asked  []pool         // that the stage asks, with those that are made of routes with limits
 
 	tryWait admission.Duration // how long each try of a request can wait in a filter of stage attempt behind this one
 }
@@ -122,7 +125,7 @@ func (r *Report) plugin(d document) *plugin {
 	}
 	p.broken = len(r.Problems) > before
 	if p.config != nil {
-		p.made = len(p.config.Pools) - len(d.root.member("pools").items())
+		p.listPools()
 		r.warnOf(p)
 	}
 	return p

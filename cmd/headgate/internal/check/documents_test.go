@@ -196,6 +196,12 @@ func TestFinding_D7_EveryDocumentOfAFileIsChecked(t *testing.T) {
 	require.Equal(t, lineOf(t, text, "limt: 8"), r.Problems[1].Line)
 }
 
+func TestFinding_D7_AFileOfManyDocumentsEnds(t *testing.T) {
+	r := File("a.yaml", []byte(strings.Repeat("a: b\n---\n", 100_000)))
+	require.Contains(t, told(r), "has more than 1000 documents")
+	require.Less(t, len(r.Problems), maxProblems+5)
+}
+
 // What repeats itself by aliases, or is deeper than anything real, ends with an error.
 func TestFinding_D7_FilesThatGrowAreRefused(t *testing.T) {
 	bomb := "a: &a [1,1,1,1,1,1,1,1,1,1]\n"

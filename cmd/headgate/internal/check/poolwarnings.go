@@ -50,8 +50,7 @@ func (r *Report) warnOfFairness(p *plugin, fair pool) {
 			"each key of this pool has one tenant, so fair_by does nothing (take tenant out of key, or leave out fair_by)")
 		return
 	}
-	for i := range p.config.Pools[p.made:] {
-		before := p.pool(i)
+	for _, before := range p.pools {
 		if p.asksBefore(before, fair) && before.tree.isWhole() && before.holdsUp(fair) {
 			r.warnOfPool("waits-before-fair", fair, []string{"fair_by"},
 				"requests first wait in pool %q, first come, first served: one tenant can fill that queue, and fair_by "+

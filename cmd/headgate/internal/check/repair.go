@@ -152,6 +152,7 @@ func (c *collector) forgive(v verdict) verdict {
 		}
 	}
 	c.report.Problems = kept
+	c.report.errors -= len(forgiven)
 	return v
 }
 

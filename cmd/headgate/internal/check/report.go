@@ -32,19 +32,13 @@ type Report struct {
 	Summary  []string  // lines about the plugin configurations that have no error
 
 	found  int // how many plugin configurations the file holds
+	errors int // how many problems are errors
 	parsed int // how many bytes package config has read for it
 }
 
 // Count returns how many problems are errors and how many are warnings.
 func (r *Report) Count() (errors, warnings int) {
-	for _, p := range r.Problems {
-		if p.Warning == "" {
-			errors++
-		} else {
-			warnings++
-		}
-	}
-	return errors, warnings
+	return r.errors, len(r.Problems) - r.errors
 }
 
 // Print writes the report for a person to read.
@@ -58,6 +52,7 @@ func (r *Report) Print(w io.Writer) {
 }
 
 func (r *Report) fail(line int, field, text string) {
+	r.errors++
 	r.Problems = append(r.Problems, Problem{Line: line, Field: field, Text: text})
 }
 

@@ -56,8 +56,7 @@ func (r *Report) warnOfDifferences(first, f *filter) {
 		r.warn("stages-differ", f.plugin.root.member("mode").lineOr(f.plugin.root.line), "mode",
 			"is %s here and %s in the filter %q in line %d", modeNames[b], modeNames[a], first.name, first.entry.line)
 	}
-	for i := range f.config().Pools[f.plugin.made:] {
-		b := f.plugin.pool(i)
+	for i, b := range f.plugin.pools {
 		for j := range first.config().Pools {
 			a := &first.config().Pools[j]
 			if a.Name != b.Name {
@@ -74,11 +73,10 @@ func (r *Report) warnOfDifferences(first, f *filter) {
 
 // warnOfUnasked warns of pools that no filter asks. told are those that it has warned of before, with their domains.
 func (r *Report) warnOfUnasked(f *filter, filters []*filter, told map[string]bool) {
-	for i := range f.config().Pools[f.plugin.made:] {
-		p := f.plugin.pool(i)
+	for i, p := range f.plugin.pools {
 		asksIt := func(other *filter) bool {
 			return other.config() == nil || other.config().Domain == f.config().Domain &&
-				slices.ContainsFunc(other.plugin.asked(), func(asked pool) bool { return asked.Name == p.Name })
+				slices.ContainsFunc(other.plugin.asked, func(asked pool) bool { return asked.Name == p.Name })
 		}
 		name := f.config().Domain + " " + p.Name
 		if f.is(config.StageAdmin) || told[name] || slices.ContainsFunc(filters, asksIt) {

@@ -28,7 +28,7 @@ func (r *Report) summarize(p *plugin, what string) {
 	line("mode", modeNames[c.Mode]+modeMeaning(c.Mode))
 	line("stage", stageNames[c.Stage])
 	line("governs", p.governed())
-	for i, pool := range p.asked() {
+	for i, pool := range p.asked {
 		name := ""
 		if i == 0 {
 			name = "pools"
@@ -77,17 +77,6 @@ func (p *plugin) governed() string {
 	return strings.Join(names, ", ")
 }
 
-// asked returns the pools that the plugin's stage asks, in their order.
-func (p *plugin) asked() (pools []pool) {
-	for i := range p.config.Pools {
-		pool := pool{&p.config.Pools[i], i - p.made, p.root.member("pools").item(i - p.made)}
-		if p.asks(pool) {
-			pools = append(pools, pool)
-		}
-	}
-	return pools
-}
-
 // describe says what a pool does in one line.
 func (p pool) describe() string {
 	each := ""
@@ -118,7 +107,7 @@ func (p pool) describe() string {
 
 // longestWait returns how long a request can wait in the pools of the plugin's stage, all together.
 func (p *plugin) longestWait() (total admission.Duration) {
-	for _, pool := range p.asked() {
+	for _, pool := range p.asked {
 		if pool.Queue > 0 {
 			total += pool.MaxWait
 		}
@@ -168,7 +157,7 @@ func (p *plugin) needs() (list []string) {
 // false.
 func (p *plugin) atOnce() (n int, bounded bool) {
 	most := 0
-	for _, pool := range p.asked() {
+	for _, pool := range p.asked {
 		room := pool.room(p)
 		most = max(most, room)
 		if len(pool.Match) == 0 && pool.hasKnownKeys() && (!bounded || room < n) {

@@ -10,8 +10,9 @@ const MaxBytes = 16 << 20
 
 // Bounds of what a file holds. A value counts as often as YAML aliases repeat it.
 const (
-	maxValues = 1 << 20
-	maxDepth  = 200
+	maxValues    = 1 << 20
+	maxDocuments = 1000
+	maxDepth     = 200
 )
 
 type kind uint8
@@ -110,14 +111,6 @@ func (v *value) present() []*value {
 		}
 	}
 	return there
-}
-
-// item returns an element of a list, or nil.
-func (v *value) item(i int) *value {
-	if items := v.items(); 0 <= i && i < len(items) {
-		return items[i]
-	}
-	return nil
 }
 
 // str returns the content of a text, or "".

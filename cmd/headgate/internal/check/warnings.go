@@ -20,8 +20,7 @@ func (r *Report) warnOf(p *plugin) {
 	r.warnOfRoutes(p)
 	r.warnOfSources(p)
 	r.warnOfDeadlines(p)
-	for i := range p.config.Pools[p.made:] {
-		pool := p.pool(i)
+	for _, pool := range p.pools {
 		if pool.tree.isWhole() {
 			r.warnOfQueue(p, pool)
 			r.warnOfFairness(p, pool)
@@ -39,9 +38,20 @@ type pool struct {
 	tree  *value
 }
 
-// pool returns a pool by its index in the file.
-func (p *plugin) pool(i int) pool {
-	return pool{&p.config.Pools[p.made+i], i, p.root.member("pools").item(i)}
+// listPools fills in the pools.
+func (p *plugin) listPools() {
+	trees := p.root.member("pools").items()
+	made := len(p.config.Pools) - len(trees) // of routes with limits
+	for i := range p.config.Pools {
+		one := pool{&p.config.Pools[i], i - made, nil}
+		if i >= made {
+			one.tree = trees[i-made]
+			p.pools = append(p.pools, one)
+		}
+		if p.asks(one) {
+			p.asked = append(p.asked, one)
+		}
+	}
 }
 
 // inFile reports whether the file itself has everything that a warning is about. What stands in the place of something

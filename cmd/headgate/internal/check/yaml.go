@@ -28,6 +28,9 @@ func readYAML(text string) ([]*value, *fault) {
 		if f != nil {
 			return documents, f
 		}
+		if len(documents) == maxDocuments {
+			return documents, &fault{root.line, fmt.Sprintf("has more than %d documents", maxDocuments)}
+		}
 		if root.kind != kindNull {
 			documents = append(documents, root)
 		}
