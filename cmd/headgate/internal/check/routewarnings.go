@@ -8,8 +8,8 @@ import (
 	"github.com/headgate/headgate/admission/request"
 )
 
-// anyRun stands for what a pattern's '*' stands for. No path has it, so only another '*' matches it.
-const anyRun = "\U000F0001"
+// anyRun stands in a path for what a pattern's '*' stands for. Patterns hardly have it, so only another '*' matches it.
+const anyRun = "~"
 
 // warnOfRoutes warns of patterns that never match because an earlier one matches the same requests and more.
 func (r *Report) warnOfRoutes(p *plugin) {
