@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -251,6 +252,17 @@ func TestFinding_D8_TheSummarySaysWhatItDoes(t *testing.T) {
 		require.NotEqual(t, text, changed)
 		require.Contains(t, strings.Join(File("a.json", []byte(changed)).Summary, "\n"), says)
 	}
+}
+
+// What docs/checking.md shows of a file is what is said of it.
+func TestThePageShowsWhatIsSaid(t *testing.T) {
+	text, err := os.ReadFile("../../../../docs/checking.md")
+	require.NoError(t, err)
+	blocks := regexp.MustCompile("(?s)```(?:yaml|text)\n(.*?)```").FindAllStringSubmatch(string(text), -1)
+	require.Len(t, blocks, 2)
+	var said strings.Builder
+	File("plugin.yaml", []byte(blocks[0][1])).Print(&said)
+	require.Equal(t, said.String(), blocks[1][1])
 }
 
 func FuzzFile(f *testing.F) {

@@ -55,33 +55,44 @@ func (p *plugin) bodySource() *value {
 	return nil
 }
 
-// unitOfHeaders are headers in which clients send their timeouts in seconds.
-var unitOfHeaders = map[string]string{
-	"x-stainless-read-timeout": "the SDKs of OpenAI and Anthropic send it in seconds",
-	"x-stainless-timeout":      "the SDKs of OpenAI and Anthropic send it in seconds",
-	"x-server-timeout":         "Google's SDK sends it in seconds",
+// inSeconds are headers in which clients send their timeouts in seconds.
+var inSeconds = map[string]string{
+	"x-stainless-read-timeout": "the SDKs of OpenAI and Anthropic send seconds",
+	"x-stainless-timeout":      "the SDKs of OpenAI and Anthropic send seconds",
+	"x-server-timeout":         "Google's SDK sends seconds",
 }
 
 // warnOfDeadlines warns of headers that are read in another unit than they have.
 func (r *Report) warnOfDeadlines(p *plugin) {
-	for i, h := range p.root.member("deadline").member("headers").items() {
-		name := strings.ToLower(h.str())
-		if h.kind == kindMap {
-			if unit := h.member("unit"); unit != nil && unit.str() != "ms" {
-				continue
-			}
-			name = strings.ToLower(h.member("header").str())
+	trees := p.root.member("deadline").member("headers").items()
+	for i, h := range p.config.Deadline.Headers {
+		if i >= len(trees) || !inFile(trees[i]) {
+			continue
 		}
-		why := unitOfHeaders[name]
-		for _, end := range []string{"-s", "-sec", "-secs", "-seconds"} {
-			if why == "" && strings.HasSuffix(name, end) {
-				why = "its name says seconds"
-			}
+		read, other, when := "milliseconds", "s", "early"
+		if h.Seconds {
+			read, other, when = "seconds", "ms", "late"
 		}
-		if why != "" && h.isWhole() {
-			r.warn("deadline-unit", h.line, fmt.Sprintf("deadline.headers[%d]", i),
-				"a plain number in %q is read as milliseconds, but %s: requests would expire a thousand times too early",
-				name, why)
+		if why := unlike(h.Name, h.Seconds); why != "" {
+			field := fmt.Sprintf("deadline.headers[%d]", i)
+			r.warn("deadline-unit", trees[i].line, field, "a plain number in %q is read as %s, but %s: requests would expire a "+
+				`thousand times too %s (want {"header": %q, "unit": %q})`, h.Name, read, why, when, h.Name, other)
 		}
 	}
+}
+
+// unlike says why a header, whose name is in lower case, is not in the unit that it is read in. "" is none.
+func unlike(header string, seconds bool) (why string) {
+	if seconds {
+		if strings.HasSuffix(header, "-ms") || strings.HasSuffix(header, "-milliseconds") {
+			return "its name says milliseconds"
+		}
+		return ""
+	}
+	for _, end := range []string{"-s", "-sec", "-secs", "-seconds"} {
+		if strings.HasSuffix(header, end) {
+			return "its name says seconds"
+		}
+	}
+	return inSeconds[header]
 }

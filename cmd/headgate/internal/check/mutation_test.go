@@ -18,7 +18,7 @@ const whole = `{
   "model": [{"header": "x-model"}, {"json_body": "model", "max_bytes": 100}, {"path": "/d/{model}/"}, {"cluster": true}],
   "class": [{"value": "v"}], "aliases": {"m1": "m"}
 },
-"deadline": {"headers": ["x-timeout", "grpc-timeout"], "default": "60s"}, "max_keys": 10, "lease": "5s", "reap_hold": "1s", "on_error": "open",
+"deadline": {"headers": ["x-timeout", "grpc-timeout", {"header": "x-read", "unit": "s"}], "default": "60s"}, "max_keys": 10, "lease": "5s", "reap_hold": "1s", "on_error": "open",
 "pools": [
   {"name": "a", "limit": 64},
   {"name": "b", "key": ["tenant"], "limit": 20, "queue": 100, "max_wait": "5s", "keys": {"acme": {"limit": 50}, "x.y": {"limit": 1}}},

@@ -82,6 +82,9 @@ var pluginCases = []struct{ warning, config, field, says string }{
 
 	{"deadline-unit", `{"deadline": {"headers": ["x-a", "X-Stainless-Read-Timeout"]}, "pools": [{"name": "a", "limit": 4}]}`, "deadline.headers[1]", "milliseconds"},
 	{"deadline-unit", `{"deadline": {"headers": ["timeout-seconds"]}, "pools": [{"name": "a", "limit": 4}]}`, "deadline.headers[0]", "milliseconds"},
+	{"deadline-unit", `{"deadline": {"headers": [{"header": "x-stainless-read-timeout", "unit": "ms"}]}, "pools": [{"name": "a", "limit": 4}]}`, "deadline.headers[0]", `(want {"header": "x-stainless-read-timeout", "unit": "s"})`},
+	{"deadline-unit", `{"deadline": {"headers": [{"header": "X-Timeout-Ms", "unit": "s"}]}, "pools": [{"name": "a", "limit": 4}]}`, "deadline.headers[0]", "is read as seconds, but its name says milliseconds"},
+	{"", `{"deadline": {"headers": [{"header": "x-stainless-read-timeout", "unit": "s"}, {"header": "x-timeout"}, {"header": "timeout-secs", "unit": "s"}]}, "pools": [{"name": "a", "limit": 4}]}`, "", ""},
 	{"", `{"deadline": {"headers": ["x-request-timeout-ms", "grpc-timeout"]}, "pools": [{"name": "a", "limit": 4}]}`, "", ""},
 }
 
@@ -99,6 +102,16 @@ func TestFinding_D8_WhatDoesNothingIsWarnedOf(t *testing.T) {
 	}
 }
 
+func TestFinding_C12_AHeaderInSecondsIsWarnedOfUnlessItSaysSo(t *testing.T) {
+	for headers, warned := range map[string]bool{
+		`"x-stainless-read-timeout"`: true, `{"header": "x-stainless-read-timeout"}`: true, `{"header": "x-stainless-read-timeout", "unit": "s"}`: false,
+	} {
+		r := File("a.json", []byte(`{"deadline": {"headers": [`+headers+`]}, "pools": [{"name": "a", "limit": 1}]}`))
+		require.Equal(t, warned, slices.Equal(names(r), []string{"deadline-unit"}), "%s: %s", headers, told(r))
+		require.Equal(t, !warned, len(r.Problems) == 0, "%s: %s", headers, told(r))
+	}
+}
+
 func TestFinding_D8_WarningsHaveLines(t *testing.T) {
 	const text = "pools:\n  - name: a\n    limit: 1\n    queue: 5\n    max_wait: 0s\n  - name: b\n    limit: 2\n    key:\n      - model\n"
 	r := File("a.yaml", []byte(text))
@@ -113,20 +126,6 @@ func TestFinding_D8_WhatIsRefusedIsNotWarnedOf(t *testing.T) {
 	require.Equal(t, []string{"", "body-path", "queue-without-wait"}, names(r), told(r))
 	errs, warnings := r.Count()
 	require.Equal(t, []int{3, 2}, []int{errs, warnings}, told(r))
-}
-
-// The warning looks at what the file says, and so at a unit that is given beside the header.
-func TestFinding_C12_AHeaderWithItsUnitIsNotWarnedOf(t *testing.T) {
-	for header, warned := range map[string]bool{
-		`{"header": "x-stainless-read-timeout", "unit": "s"}`: false, `{"header": "x-stainless-read-timeout", "unit": "ms"}`: true,
-		`{"header": "x-stainless-read-timeout"}`: true, `{"header": "x-timeout"}`: false,
-	} {
-		root, f := readJSON(`{"deadline": {"headers": [`+header+`]}}`, lines{first: 1})
-		require.Nil(t, f)
-		r := &Report{}
-		r.warnOfDeadlines(&plugin{root: root})
-		require.Equal(t, warned, len(r.Problems) == 1, header)
-	}
 }
 
 const (
