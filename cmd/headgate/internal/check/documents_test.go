@@ -1,6 +1,7 @@
 package check
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -117,6 +118,20 @@ var files = []struct{ name, text string }{
 	{"literal.yaml", inFilter(stringValue + "value: |-\n\n" + indented(jsonPlugin, 2))},
 	{"struct.yaml", inFilter("\"@type\": type.googleapis.com/google.protobuf.Struct\nvalue:\n" + indented(yamlPlugin, 2))},
 	{"quoted.yaml", inFilter(stringValue + `value: "{\"pools\": [{\"name\": \"a\", \"limit\": 8}]}"`)},
+	{"windows.yaml", strings.ReplaceAll(inFilter(stringValue+"value: |\n"+indented(jsonPlugin, 2)), "\n", "\r\n")},
+	{"typedstruct.yaml", `name: headgate
+typed_config:
+  "@type": type.googleapis.com/xds.type.v3.TypedStruct
+  type_url: type.googleapis.com/envoy.extensions.filters.http.wasm.v3.Wasm
+  value:
+    config:
+      failure_policy: FAIL_RELOAD
+      configuration:
+        "@type": type.googleapis.com/google.protobuf.Struct
+        value: {pools: [{name: a, limit: 8}]}
+`},
+	{"envoyfilter.yaml", "apiVersion: networking.istio.io/v1alpha3\nkind: EnvoyFilter\nspec:\n  configPatches:\n    - patch:\n        value:\n" +
+		indented(inFilter(stringValue+"value: |\n"+indented(jsonPlugin, 2)), 10)},
 	{"configmap.yaml", "apiVersion: v1\nkind: ConfigMap\ndata:\n  readme: read the page about pools\n  envoy.yaml: |\n" +
 		indented(inFilter(stringValue+"value: |\n"+indented(jsonPlugin, 2)), 4)},
 }
@@ -254,6 +269,30 @@ func TestFinding_D8_TheSummarySaysWhatItDoes(t *testing.T) {
 	}
 }
 
+func TestFinding_D7_AConfigurationInBytesIsRead(t *testing.T) {
+	for _, limit := range []string{"8", "-8"} {
+		encoded := base64.StdEncoding.EncodeToString([]byte(strings.Replace(jsonPlugin, "8", limit, 1)))
+		text := inFilter("\"@type\": type.googleapis.com/google.protobuf.BytesValue\nvalue: " + encoded)
+		r := File("a.yaml", []byte(text))
+		require.Equal(t, limit == "-8", strings.Contains(told(r), "13: error: pools[0].limit: -8 is out of range"), "%s\n%s", told(r), text)
+		require.Equal(t, limit == "8", len(r.Problems) == 0, told(r))
+	}
+}
+
+func TestFinding_D7_JSONThatIsTooLongForAPluginHasItsOwnErrors(t *testing.T) {
+	r := File("a.json", []byte("{\"static_resources\": [\n"+strings.Repeat("1,\n", 500_000)+"x]}"))
+	require.Equal(t, "500002: error: is not JSON: invalid character 'x' looking for beginning of value", told(r))
+	r = File("a.json", []byte("{\"static_resources\":\n"+strings.Repeat("[", 40)+"\n,1]}"))
+	require.Equal(t, "3: error: is not JSON: invalid character ',' looking for beginning of value", told(r))
+}
+
+func TestFinding_D7_AFileOfManyFiltersEnds(t *testing.T) {
+	one := strings.TrimPrefix(inFilter(stringValue+"value: '{\"pools\": [{\"name\": \"a\", \"limit\": 8}]}'"), "http_filters:\n")
+	r := File("a.yaml", []byte("http_filters:\n"+strings.Repeat(one, maxFilters+1)))
+	require.Len(t, r.Problems, 1)
+	require.Contains(t, told(r), "has more than 256 filters of Headgate's")
+}
+
 // What docs/checking.md shows of a file is what is said of it.
 func TestThePageShowsWhatIsSaid(t *testing.T) {
 	text, err := os.ReadFile("../../../../docs/checking.md")
@@ -281,7 +320,7 @@ func FuzzFile(f *testing.F) {
 			}
 		}
 		r := File(name, []byte(text))
-		lines := 1 + strings.Count(text, "\n")
+		lines := 1 + len(regexp.MustCompile("[\r\n\u0085\u2028\u2029]").FindAllString(text, -1)) // as YAML counts them
 		for _, p := range r.Problems {
 			if p.Line < 1 || p.Line > lines+1 {
 				t.Fatalf("line %d of %d: %s", p.Line, lines, p)

@@ -46,32 +46,35 @@ func readJSON(text string, l lines) (*value, *fault) {
 	return nil, r.explain(err)
 }
 
-// explain says what is wrong with a text that is not JSON, in the words of package config if it sees the same.
+// explain says what is wrong with a text that is not JSON. The words are those of package config, unless it refuses
+// something before that, which is good in a file of Envoy's.
 func (r *jsonReader) explain(err error) *fault {
 	var refused *config.Error
-	if _, e := config.Parse([]byte(r.text)); errors.As(e, &refused) && isSyntax(refused) {
+	_, e := config.Parse([]byte(r.text))
+	if errors.As(e, &refused) && isSyntax(refused) && strings.Contains(refused.Problem, " (want ") {
 		_, column, _ := strings.Cut(refused.Field, ", ")
 		return &fault{r.lines.at(refused.At), column + ": " + refused.Problem}
 	}
-	offset := r.decoder.InputOffset()
-	var syntax *json.SyntaxError
-	if errors.As(err, &syntax) {
-		offset = syntax.Offset
-	}
-	return &fault{r.lines.at(int(offset)), "is not JSON: " + err.Error()}
+	return &fault{r.lines.at(r.next()), "is not JSON: " + err.Error()}
 }
 
 // isSyntax reports whether a refusal is about the text, and not about a value in it.
 func isSyntax(e *config.Error) bool { return strings.HasPrefix(e.Field, "line ") }
 
-// token returns the next token and the line in which it begins.
-func (r *jsonReader) token() (json.Token, int, error) {
+// next returns where the next token begins.
+func (r *jsonReader) next() int {
 	start := int(r.decoder.InputOffset())
 	for start < len(r.text) && strings.IndexByte(" \t\r\n,:", r.text[start]) >= 0 {
 		start++
 	}
+	return start
+}
+
+// token returns the next token and the line in which it begins.
+func (r *jsonReader) token() (json.Token, int, error) {
+	line := r.lines.at(r.next())
 	token, err := r.decoder.Token()
-	return token, r.lines.at(start), err
+	return token, line, err
 }
 
 func (r *jsonReader) value(depth int) (*value, error) {
