@@ -193,6 +193,7 @@ func TestFinding_D7_WhatHoldsNoConfigurationIsSaid(t *testing.T) {
 		{"a.yaml", strings.ReplaceAll(inFilter(stringValue+"value: none"), "name: headgate", "name: mine"), 1, "has no filter of Headgate's: of 2 wasm filters"},
 		{"a.yaml", inFilter("\"@type\": x/google.protobuf.Empty"), 9, `the filter "headgate" has no plugin configuration`},
 		{"a.yaml", inFilter(stringValue + "value: {}"), 9, `the filter "headgate" has no plugin configuration`},
+		{"a.yaml", inFilter("\"@type\": type.googleapis.com/google.protobuf.BytesValue\nvalue: '***'"), 9, `the filter "headgate" has no plugin configuration`},
 		{"a.yaml", inFilter(stringValue + "value: \"\""), 13, "the plugin configuration: column 1: the text ends"},
 		{"a.yaml", inFilter(stringValue + "value: |\n  {\n    \"mode\": on\n  }"), 15, `column 11: "o" is not JSON here`},
 	} {
@@ -256,9 +257,10 @@ func TestFinding_D8_TheSummarySaysWhatItDoes(t *testing.T) {
                 allow_on_headers_stop_iteration: true, because the model is read from the body
                 failure_policy: FAIL_RELOAD`, strings.Join(r.Summary, "\n"))
 	for change, says := range map[[2]string]string{
-		{"shadow", "enforce"}:  "longest wait  12.25s\n",
-		{"shadow", "disabled"}: "every request passes, and nothing is counted",
-		{`"routes"`, `"deadline": {"default": "2s"}, "routes"`}:                          "longest wait  2s, once",
+		{`"limit": 0`, `"limit": 2`}:                            "circuit_breakers of the clusters at 9 or more\n", // 1 for /b, 2 for each other route
+		{"shadow", "enforce"}:                                   "longest wait  12.25s\n",
+		{"shadow", "disabled"}:                                  "every request passes, and nothing is counted",
+		{`"routes"`, `"deadline": {"default": "2s"}, "routes"`}: "longest wait  2s, once",
 		{`"routes"`, `"deadline": {"default": "2s", "headers": ["x"]}, "routes"`}:        "longest wait  12.25s",
 		{`"pools"`, `"stage": "attempt", "pools"`}:                                       "longest wait  none: a request runs at once or is refused",
 		{`"routes": ["POST /chat/completions", "/b", "/c", "/d", "/e"]`, `"routes": []`}: "governs       every request",

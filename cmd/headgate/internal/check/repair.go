@@ -226,11 +226,6 @@ func (c *collector) ways(of *value, v verdict) (ways []content) {
 		ways = append(ways, absent)
 	}
 	if v.at == of {
-		if of.kind != kindList {
-			alone := &value{content: of.content, line: of.line}
-			alone.key = ""
-			ways = append(ways, of.filled(list(alone)))
-		}
 		for _, word := range v.wanted() {
 			ways = append(ways, of.filled(text(word)))
 		}

@@ -49,6 +49,7 @@ var pluginCases = []struct{ warning, config, field, says string }{
 	{"holds-without-effect", `{"pools": [{"name": "a", "limit": 4, "min_active": 2}]}`, "pools[0].min_active", "does nothing"},
 	{"holds-without-effect", `{"pools": [{"name": "a", "limit": 4, "min_active": 4, "hold": {"success": "1s"}}]}`, "pools[0].min_active", "whole limit"},
 	{"", `{"pools": [{"name": "a", "limit": 4, "min_active": 2, "hold": {"success": "1s"}}]}`, "", ""},
+	{"", `{"pools": [{"name": "a", "limit": 4, "min_active": 2, "breaker": {}}, {"name": "b", "limit": 4, "min_active": 2, "headroom": {}}]}`, "", ""},
 	{"", `{"reap_hold": "5s", "pools": [{"name": "a", "limit": 4, "min_active": 2}]}`, "", ""},
 
 	{"attempt-as-invocation", `{"pools": [{"name": "a", "limit": 4, "per": "attempt"}]}`, "pools[0].per", "all of them"},
@@ -58,6 +59,7 @@ var pluginCases = []struct{ warning, config, field, says string }{
 	{"unreachable-route", `{"routes": ["POST /models/*", "POST /models/*:predict"], "pools": [{"name": "a", "limit": 4}]}`, "routes[1]", `"POST /models/*:predict"`},
 	{"unreachable-route", `{"routes": ["/*", "/*/b"], "pools": [{"name": "a", "limit": 4}]}`, "routes[1]", `routes[0]`},
 	{"unreachable-route", `{"routes": ["/x", "POST /y", "/Y/X"], "pools": [{"name": "a", "limit": 4}]}`, "routes[2]", `routes[0]`},
+	{"unreachable-route", `{"routes": ["GET /b", "/b", "POST /a/b"], "pools": [{"name": "a", "limit": 4}]}`, "routes[2]", `routes[1] "/b"`},
 	{"", `{"routes": ["POST /chat/completions:3", "/completions"], "pools": [{"name": "a", "limit": 4}]}`, "", ""},
 	{"", `{"routes": ["POST /x", "/x", "GET /a/x*", "/*y"], "pools": [{"name": "a", "limit": 4}]}`, "", ""},
 	{"", `{"routes": ["/models/a*", "/models/*a", "/models/*"], "pools": [{"name": "a", "limit": 4}]}`, "", ""},
@@ -174,6 +176,7 @@ var bootstrapCases = []struct {
 	{"short-timeout", []string{"request_timeout: 360s", "request_timeout: 0.5s"}, "request_timeout: 0.5s", "request_timeout is 500ms"},
 	{"short-timeout", []string{"max_stream_duration: 86400s", "max_stream_duration: 45s"}, "max_stream_duration: 45s", "max_stream_duration is 45s"},
 	{"short-timeout", []string{"                            timeout: 0s\n", ""}, "route:\n                            cluster: model", "ends each answer after 15s"},
+	{"short-timeout", []string{"                        - match:\n                            prefix: /\n                            headers:", "                        - {match: {prefix: /old}, redirect: {path_redirect: /}}\n                        - match:\n                            prefix: /\n                            headers:", "                            timeout: 0s\n", ""}, "route:\n                            cluster: model", "ends each answer after 15s"},
 	{"short-timeout", []string{"timeout: 0s\n", "timeout: 30s\n"}, "timeout: 30s\n                            retry", "a try may wait 30s"},
 	{"", []string{"timeout: 0s\n", "timeout: 31s\n"}, "", ""},
 	{"", []string{"                        - match:\n                            prefix: /\n                          route:", "                        - match: {path: /healthz}\n                          route: {cluster: model}\n                        - match:\n                            prefix: /\n                          route:"}, "", ""},
@@ -203,6 +206,50 @@ func TestFinding_D8_WhatBitesInABootstrapIsWarnedOf(t *testing.T) {
 		require.Len(t, r.Problems, 1, told(r))
 		require.Contains(t, told(r), c.says, "%v", c.changes)
 		require.Equal(t, lineOf(t, text, c.at), r.Problems[0].Line, "%v\n%s", c.changes, told(r))
+	}
+}
+
+// filterWith is a wasm filter of Headgate's in the http_filters of a cluster or listener.
+func filterWith(plugin string) string {
+	return strings.TrimPrefix(inFilter(stringValue+"value: '"+plugin+"'"), "http_filters:\n")
+}
+
+func TestFinding_D8_FiltersAreComparedWithinADomain(t *testing.T) {
+	const plugin = `{"domain": "d", "pools": [{"name": "a", "limit": 1}]}`
+	for others, want := range map[[2]string][]string{
+		{`"limit": 2`, `"limit": 2`}:                            {"stages-differ", "stages-differ"}, // both with the first one
+		{`"limit": 1`, `"limit": 1`}:                            nil,
+		{`"limit": 2}], "domain": "e"}`, `"limit": 1`}:          nil,
+		{`"limit": 2}], "domain": "e"}`, `"limit": 2`}:          {"stages-differ"},
+		{`"limit": -1`, `"limit": 2`}:                           {"", "stages-differ"},
+		{`"limit": 1}, {"name": "b", "limit": 7`, `"limit": 1`}: nil,
+	} {
+		text := "http_filters:\n" + filterWith(plugin)
+		for _, other := range others {
+			changed := strings.Replace(plugin, `"limit": 1`, other, 1)
+			if strings.Contains(other, "domain") {
+				changed = `{"pools": [{"name": "a", ` + other
+			}
+			text += filterWith(changed)
+		}
+		r := File("a.yaml", []byte(text))
+		var got []string
+		for _, p := range r.Problems {
+			got = append(got, p.Warning)
+		}
+		require.Equal(t, want, got, "%s\n%s", text, told(r))
+	}
+	// The first filter is broken: there is nothing to compare with.
+	broken := "http_filters:\n" + filterWith(strings.Replace(plugin, "1", "-1", 1)) + filterWith(plugin)
+	require.Equal(t, []string{""}, names(File("a.yaml", []byte(broken))))
+}
+
+// A filter alone says nothing of what is around it.
+func TestFinding_D8_APartOfABootstrapIsJudgedByWhatItHas(t *testing.T) {
+	for _, stage := range []string{"request", "invocation", "attempt"} {
+		per := map[bool]string{true: "attempt", false: "invocation"}[stage == "attempt"]
+		text := "http_filters:\n" + filterWith(`{"stage": "`+stage+`", "pools": [{"name": "a", "limit": 5000, "per": "`+per+`"}]}`)
+		require.Empty(t, told(File("a.yaml", []byte(text))), stage)
 	}
 }
 
