@@ -271,6 +271,25 @@ func TestFinding_D8_TheSummarySaysWhatItDoes(t *testing.T) {
 	}
 }
 
+func TestFinding_D8_TheSummarySaysHowManyRequestsEnvoyMustAllow(t *testing.T) {
+	const everyKey = " for each key in use"
+	for pools, want := range map[string]string{
+		`{"name": "a", "limit": 64}, {"name": "b", "limit": 8, "key": ["model"]}`:                                    "64",
+		`{"name": "a", "limit": 64}, {"name": "b", "limit": 16}`:                                                     "16",
+		`{"name": "a", "limit": 64}, {"name": "b", "limit": 16, "match": {"model": ["x"]}}`:                          "64",
+		`{"name": "a", "limit": 7, "match": {"model": ["y"]}}, {"name": "b", "limit": 6, "match": {"model": ["x"]}}`: "7",
+		`{"name": "b", "limit": 8, "key": ["model"]}`:                                                                "8" + everyKey,
+		`{"name": "b", "limit": 8, "key": ["model"], "keys": {"a": {"limit": 5}, "b": {"limit": 7}}}`:                "12" + everyKey,
+		`{"name": "b", "limit": 8, "key": ["route", "model"]}`:                                                       "8" + everyKey,
+		`{"name": "b", "limit": 8, "key": ["route"]}`:                                                                "24",
+		`{"name": "b", "limit": 8, "key": ["route"], "keys": {"@g": {"limit": 1}}}`:                                  "17",
+		`{"name": "b", "limit": 8, "key": ["model"], "per": "attempt", "queue": 4}, {"name": "a", "limit": 3}`:       "3",
+	} {
+		r := File("a.json", []byte(`{"routes": ["/a", "/b", "/c@g", "/d@g"], "identity": {"model": [{"header": "m"}]}, "pools": [`+pools+`]}`))
+		require.Contains(t, strings.Join(r.Summary, "\n"), "circuit_breakers of the clusters at "+strings.Replace(want, everyKey, "", 1)+" or more"+map[bool]string{true: everyKey}[strings.HasSuffix(want, everyKey)]+"\n", strings.Join(r.Summary, "\n"))
+	}
+}
+
 func TestFinding_D7_AConfigurationInBytesIsRead(t *testing.T) {
 	for _, limit := range []string{"8", "-8"} {
 		encoded := base64.StdEncoding.EncodeToString([]byte(strings.Replace(jsonPlugin, "8", limit, 1)))

@@ -156,18 +156,19 @@ func (p *plugin) needs() (list []string) {
 // an upstream connection already. Where only pools with keys bound that, it is what one key allows, and bounded is
 // false.
 func (p *plugin) atOnce() (n int, bounded bool) {
-	most := 0
+	least, most, known := -1, 0, true
 	for _, pool := range p.asked {
 		room := pool.room(p)
 		most = max(most, room)
-		if len(pool.Match) == 0 && pool.hasKnownKeys() && (!bounded || room < n) {
-			n, bounded = room, true
+		known = known && pool.hasKnownKeys()
+		if len(pool.Match) == 0 && pool.hasKnownKeys() && (least < 0 || room < least) {
+			least = room
 		}
 	}
-	if !bounded {
-		return most, false
+	if least < 0 {
+		return most, known // each pool is for some requests, or for one key
 	}
-	return n, true
+	return least, true
 }
 
 // hasKnownKeys reports whether the configuration says which keys the pool can have.
