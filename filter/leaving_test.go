@@ -35,15 +35,3 @@ func TestAConfigurationThatEndsStoresWhatIsLeft(t *testing.T) {
 	b, _, _ := g.host.SharedData().Get(workerTable)
 	require.Len(t, b, 5+24, "one seat: the new configuration's")
 }
-
-// What ends only with its context has lasted until then.
-func TestAContextThatEndsKnowsTheTime(t *testing.T) {
-	g := start(t, 1, config(pool("model", 2)))
-	s := g.sendModel(0, "m")
-	g.host.Run(200 * ms)
-	s.ClientGone()
-	g.host.Advance(second) // no tick comes
-	g.reload(config(pool("model", 2)))
-	g.host.Run(second)
-	require.Equal(t, []uint64{1200}, g.host.Histogram("headgate.model.held_ms"))
-}
