@@ -55,7 +55,7 @@ func (s *stream) OnHttpResponseHeaders(int, bool) types.Action {
 // names of the headers that only Headgate may send.
 func (s *stream) readAnswer(headers abi.Pairs) (forged []string) {
 	a := &s.answer
-	forged = s.plugin.lookups.ownNames[:0]
+	forged = s.plugin.lookups.refused[:0]
 	for c := headers.Cursor(); c.Next(); {
 		switch {
 		case view(c.Name) == ":status":
