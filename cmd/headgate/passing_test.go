@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -81,5 +83,33 @@ func TestFinding_C1_NoDotSegmentLeadsOutOfTheBasePath(t *testing.T) {
 	reply := h.exchange("POST /../x HTTP/1.1\r\nhost: gateway\r\ncontent-length: 0\r\n\r\n")
 	if reply.StatusCode == http.StatusOK {
 		require.Equal(t, "/base/x", (<-requests).target)
+	}
+}
+
+func TestFinding_C9_TheUpstreamReceivesTheClientsHeadersOnly(t *testing.T) {
+	url, requests := recordingUpstream(t)
+	own := http.Header{
+		"X-Other": {"mine"}, "User-Agent": {"a test"}, "Accept": {"*/*"}, "Authorization": {"Bearer k"},
+		"Content-Length": {"0"}, "X-Request-Id": {"mine"},
+	}
+	taken := []string{"X-Envoy-Max-Retries", "X-Envoy-Retry-On", "X-Envoy-Original-Path", "X-Forwarded-For", "X-Forwarded-Host"}
+	for _, retry := range [][]string{{"--retry", "0"}, {"--retry", "3"}, {"--retry", "3", "--retry-min-delay", "0"}} {
+		h := runGateway(t, nil, append([]string{"--upstream", url}, retry...)...)
+		for _, path := range []string{"/v1/chat/completions", "/v1/ungoverned"} {
+			sent := own.Clone()
+			for _, name := range taken {
+				sent.Set(name, "10.0.0.1")
+			}
+			var head strings.Builder
+			require.NoError(t, sent.Write(&head))
+			reply := h.exchange("POST " + path + " HTTP/1.1\r\nhost: gateway\r\n" + head.String() + "\r\n")
+			require.Equal(t, http.StatusOK, reply.StatusCode)
+			require.Equal(t, own, (<-requests).header, "%s with %v", path, retry)
+
+			reply = h.exchange("POST " + path + " HTTP/1.1\r\nhost: gateway\r\ncontent-length: 0\r\n\r\n")
+			require.Equal(t, http.StatusOK, reply.StatusCode)
+			require.Equal(t, http.Header{"Content-Length": {"0"}}, (<-requests).header, "%s with %v, nothing sent", path, retry)
+		}
+		require.NoError(t, h.cmd.Process.Signal(os.Interrupt))
 	}
 }
