@@ -127,7 +127,8 @@ func (g *gateway) renderBootstrap() ([]byte, error) {
 	}
 	e.setAddress("admin/", g.admin.Addr().String(), g.admin.Port())
 	e.setAddress(listenerPath, g.bind.Addr().String(), g.bind.Port())
-	setTimeouts(e, governs.longestWait)
+	// Nothing moves while a request waits in Headgate's queues, either.
+	e.set(connectionPath+"stream_idle_timeout", envoySeconds(governs.longestWait+g.idleTimeout))
 	if g.disableKeepAlives {
 		e.set(protocolPath+"common_http_protocol_options/max_requests_per_connection", 1)
 	}
@@ -153,12 +154,6 @@ func (g *gateway) topComment() string {
 	return fmt.Sprintf("A gateway to %s, governed by Headgate: a static bootstrap for Envoy 1.33 and newer, "+
 		"as headgate rendered it.\nStart it with: envoy --disable-hot-restart --concurrency %d -c FILE",
 		g.upstream, g.workers)
-}
-
-// setTimeouts keeps Envoy's timeouts above the longest time that a request may wait in Headgate's queues.
-func setTimeouts(e *yamlEdit, longestWait time.Duration) {
-	e.set(connectionPath+"request_timeout", envoySeconds(longestWait+5*time.Minute))
-	e.set(connectionPath+"stream_idle_timeout", envoySeconds(longestWait+10*time.Minute))
 }
 
 // envoySeconds is a duration in the form that Envoy reads, rounded up to whole seconds.
