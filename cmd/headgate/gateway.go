@@ -27,6 +27,7 @@ type gateway struct {
 	retries           retries
 	shaping           shaping
 	disableKeepAlives bool
+	origins           []string // of pages in browsers that may read the answers
 	workers           int
 	wasm              string
 	configPath        string      // "": the flags make the plugin configuration
@@ -70,6 +71,9 @@ func (g *gateway) addFlags(f *flagSet) {
 		"Open a new connection to the upstream for each try.")
 	f.addDuration(&g.idleTimeout, "idle-timeout", shortest, maxSpan,
 		"End a request when no byte has moved for `DURATION`, in either direction. Its longest wait in queues is added.")
+	addListFlag(f, &g.origins, "cors",
+		"Let pages from `ORIGIN` read the answers in a browser, refusals too. Give the flag once for each origin. "+
+			"*: any page.", parseOrigin)
 	f.startSection("A configuration of your own")
 	addFlag(f, &g.configPath, "config", "",
 		"Use the plugin configuration in `FILE`, JSON or YAML, in place of what the flags for limits, holds and the "+

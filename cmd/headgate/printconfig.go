@@ -18,7 +18,7 @@ func (p *runPlan) writeConfig(w io.Writer) error {
 	}
 	e := editYAML(bootstrap)
 	plugins := map[string]json.RawMessage{}
-	for stage, filter := range p.stages() {
+	for stage, filter := range p.renderedStages() {
 		plugins[stage] = json.RawMessage(e.text(filter + "configuration/value"))
 	}
 	settings := map[string]any{}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -137,11 +138,23 @@ func (g *gateway) renderBootstrap() ([]byte, error) {
 		return nil, err
 	}
 	g.retries.editBootstrap(e, governs.routes)
+	allowOrigins(e, g.origins) // last: it moves Headgate's filter
 	return e.bytes()
 }
 
-// stages are the stages that the plugin runs in, each with the path of its filter. The stage attempt exists only with
-// retries.
+// renderedStages are the stages with the paths of their filters in a rendered bootstrap.
+func (g *gateway) renderedStages() map[string]string {
+	stages := g.stages()
+	for stage, path := range stages {
+		if len(g.origins) > 0 && path == filterPath {
+			stages[stage] = strings.Replace(path, "http_filters/0", "http_filters/1", 1)
+		}
+	}
+	return stages
+}
+
+// stages are the stages that the plugin runs in, each with the path of its filter in envoy.yaml. The stage attempt
+// exists only with retries.
 func (g *gateway) stages() map[string]string {
 	if !g.retries.enabled() {
 		return map[string]string{"request": filterPath}
