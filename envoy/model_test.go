@@ -76,6 +76,20 @@ func TestCase_O20_SpellingsOfTheModelInThePathAreOneModel(t *testing.T) {
 	env.DrainCheck(t, "model", 1, rig.Call{Path: "/deployments/gpt-4o/chat/completions"})
 }
 
+// A name with a slash in it, which clients send escaped, is one model, and a limit that is written for it applies.
+func TestFinding_C1_AModelWithASlashInItsNameHasItsLimit(t *testing.T) {
+	const profile = "arn:aws:bedrock:us-east-1:1:inference-profile/us.claude"
+	pool := modelPool(100, 0, "")
+	pool.Keys = rig.Object{profile: rig.Object{"limit": 0}}
+	env := rig.New(t, rig.Shared(t, 2), rig.Setup{Config: &rig.Config{Pools: []rig.Pool{pool},
+		More: modelOf(rig.Object{"path": "/model/{model}/"})}})
+	for _, sent := range []string{"arn:aws:bedrock:us-east-1:1:inference-profile%2Fus.claude",
+		"arn%3Aaws%3Abedrock%3Aus-east-1%3A1%3Ainference-profile%2fus.claude"} {
+		env.CheckRefused(t, env.Do(t, rig.Call{Path: "/model/" + sent + rig.Path}), "model", rig.Rejected)
+		mustBeOK(t, "another one", env.Do(t, rig.Call{Path: "/model/" + sent + "x" + rig.Path}))
+	}
+}
+
 func TestModelSourcesInTheirOrder(t *testing.T) {
 	more := modelOf(rig.Object{"header": "x-model"}, rig.Object{"json_body": "model"},
 		rig.Object{"path": "/deployments/{model}/"}, rig.Object{"value": "last"})

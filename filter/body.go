@@ -49,8 +49,13 @@ const (
 // compressed or of gRPC. What follows an upgrade is no body, and comes only after the upstream's answer.
 func (s *stream) canReadBody() bool {
 	l := &s.plugin.lookups
-	return s.plugin.bodies.delivery != deliveryFails && !s.grpc &&
-		len(l.value(l.contentEncoding)) == 0 && len(l.value(l.upgrade)) == 0
+	return s.plugin.bodies.delivery != deliveryFails && !s.grpc && !l.compressed() && len(l.value(l.upgrade)) == 0
+}
+
+// compressed reports whether the request's body has a content encoding, or seems to have two.
+func (l *lookups) compressed() bool {
+	encoding := l.value(l.contentEncoding)
+	return len(encoding) > 0 && (!request.IsIdentity(view(encoding)) || l.headers[l.contentEncoding].count > 1)
 }
 
 // beginSearch begins the search in a request's body.

@@ -145,6 +145,7 @@ func TestCase_O17_WithoutABodyTheModelIsUnknownAtOnce(t *testing.T) {
 	s.Respond(200, "ok")
 	for _, headers := range [][]string{
 		{"content-encoding", "gzip"}, {"content-encoding", "gzip, gzip"}, {"content-encoding", "no-such"},
+		{"content-encoding", "identity, gzip"}, {"content-encoding", "identity", "content-encoding", "gzip"},
 		{"content-type", "application/grpc"}, {"content-type", "application/grpc+proto"}, {"upgrade", "websocket"},
 	} {
 		s := g.open(0, headers...)
@@ -157,6 +158,29 @@ func TestCase_O17_WithoutABodyTheModelIsUnknownAtOnce(t *testing.T) {
 		s.Respond(200, "ok")
 	}
 	g.requireDrained("model")
+}
+
+func TestFinding_C13_AnIdentityIsNoEncoding(t *testing.T) {
+	for _, name := range []string{"identity", "Identity"} {
+		g := start(t, 1, fromBody(pool("model", 1)))
+		s := g.post(0, chat("m"), "content-encoding", name)
+		requireForwarded(t, s, chat("m"))
+		g.requireRefused(g.post(0, chat("m")), noPermit, "model", "another request for its model")
+		g.requireRunning(g.send(0), "a request for the model unknown")
+	}
+}
+
+func TestFinding_C14_JSONIsReadWhateverItsTypeSays(t *testing.T) {
+	for _, headers := range [][]string{
+		nil, {"content-type", "application/json"}, {"content-type", "application/x-www-form-urlencoded"},
+		{"content-type", "text/plain;charset=UTF-8"}, {"content-type", "application/vnd.api+json"},
+	} {
+		g := start(t, 1, fromBody(pool("model", 1)))
+		s := g.post(0, chat("m"), headers...)
+		requireForwarded(t, s, chat("m"))
+		g.requireRefused(g.post(0, chat("m")), noPermit, "model", fmt.Sprint("another request for the model of one with ", headers))
+		g.requireRunning(g.send(0), "a request for the model unknown")
+	}
 }
 
 func TestCase_O21_UnreadableBodiesShareTheModelUnknown(t *testing.T) {

@@ -96,7 +96,7 @@ func TestWhiteSpaceAroundHeadersThatSayWhatABodyIs(t *testing.T) {
 		"an empty content type":  {[]string{"content-type", blanks}, chat("m")},
 		"a compressed body":      {[]string{"content-encoding", " gzip"}, chat("free")},
 		"an upgrade":             {[]string{"upgrade", "\twebsocket"}, chat("free")},
-		"a form in a URL's form": {[]string{"content-type", " application/x-www-form-urlencoded"}, chat("free")},
+		"a form in a URL's form": {[]string{"content-type", " application/x-www-form-urlencoded"}, chat("m")},
 	} {
 		s := g.post(0, c.body, c.headers...)
 		g.requireRefused(s, noPermit, "model", name)

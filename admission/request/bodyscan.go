@@ -23,6 +23,10 @@ type BodyScan struct {
 	isForm   bool
 	form     formScan
 	document jsonScan
+
+	mayBePairs bool // the content type says that the body is pairs (a=b&c=d): what curl says of JSON, too
+	inPairs    bool // in such a body a separator of pairs has come
+	isRead     bool // in such a body the JSON document has ended
 }
 
 // maxScanned is the greatest length of a usable value in bytes.
@@ -35,12 +39,14 @@ func (b *BodyScan) Start(key, contentType string, window int) {
 	case containsFold(contentType, "multipart"):
 		kind, parameters, _ := text.Cut(contentType, ";")
 		b.startForm(kind, parameters)
-	case containsFold(contentType, "urlencoded"):
-		b.giveUp() // even if it looks like JSON
 	default:
+		b.mayBePairs = containsFold(contentType, "urlencoded")
 		b.checkCharset(contentType)
 	}
 }
+
+// IsIdentity reports whether a content encoding is the one that changes nothing.
+func IsIdentity(contentEncoding string) bool { return text.EqualFold(contentEncoding, "identity") }
 
 // checkCharset gives up if a content type has any charset but UTF-8.
 func (b *BodyScan) checkCharset(contentType string) {
@@ -69,13 +75,36 @@ func (b *BodyScan) Take(piece []byte) bool {
 		piece = piece[:b.left]
 	}
 	b.left -= len(piece)
-	if b.isForm {
+	switch {
+	case b.isForm:
 		b.scanForm(piece)
-	} else {
+	case b.mayBePairs:
+		b.scanPairs(piece)
+	default:
 		b.scanJSON(piece)
 	}
 	b.over = b.over || b.left == 0
 	return b.over
+}
+
+// scanPairs searches the next piece of JSON that some readers take for pairs, as its content type says. In the pairs the
+// first separator may end a key of JSON and begin one of theirs, which may be the one searched for. So a pair behind a
+// separator, anywhere in the window, makes the body one that names nothing.
+func (b *BodyScan) scanPairs(piece []byte) {
+	for _, c := range piece {
+		if c == '&' || c == ';' {
+			b.inPairs = true
+		} else if c == '=' && b.inPairs {
+			b.giveUp()
+			return
+		}
+	}
+	if b.isRead {
+		return
+	}
+	b.scanJSON(piece)
+	b.isRead = b.over && b.valid
+	b.over = b.over && !b.valid
 }
 
 // End ends the search because the body has ended. A form without its last boundary names nothing then: some readers

@@ -63,7 +63,9 @@ func TestTakeSaysWhenTheSearchIsOver(t *testing.T) {
 		{"a part without a name", formType("B"), "--B\r\n\r\n\r\n--B--", len("--B\r\n\r\n")},
 		{"a form's window", formType("B"), strings.Repeat("x", 100), 64},
 		{"a form without a boundary", "multipart/form-data", "--B", 0},
-		{"a form in a URL's manner", "application/x-www-form-urlencoded", "model=x", 0},
+		{"pairs", pairsType, "model=x", 1},
+		{"JSON that is called pairs", pairsType, `{"model":"m"}  `, -1},
+		{"JSON and pairs", pairsType, `{"model":"m"}&model=x`, len(`{"model":"m"}&model=`)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var b BodyScan

@@ -172,7 +172,7 @@ func TestJSONInAnotherCharsetNamesNothing(t *testing.T) {
 		"application/json; charset=utf-7": "", "application/json; charset=utf-16": "", "application/json; charset=cp037": "", "application/json; charset=iso-8859-1": "", "application/json; charset=us-ascii": "",
 		"application/json; charset=utf-8; charset=utf-7": "", "application/json; charset=utf-7; charset=utf-8": "", "application/json; charset =utf-7": "", "application/json; charset= utf-7": "", "application/json; Charset=utf-7": "",
 		`application/json; charset="utf\-7"`: "", "application/json; charset*=utf-8''utf-7": "", "application/json charset=utf-7": "", "application/json, application/json; charset=utf-7": "", "text/json;charset=": "",
-		"application/json; x=\"; charset=utf-8\"": "", "text/plain; urlencoded": "", "application/X-WWW-Form-UrlEncoded": "", "application/json; x=multipart": "", "Multipart/x": "",
+		"application/json; x=\"; charset=utf-8\"": "", "text/plain; urlencoded": "m", "application/X-WWW-Form-UrlEncoded": "m", "application/json; x=multipart": "", "Multipart/x": "",
 	} {
 		require.Equal(t, want, scan(t, contentType, `{"model":"m"}`, 1<<20), contentType)
 	}

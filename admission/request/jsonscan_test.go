@@ -11,7 +11,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-const jsonType = "application/json"
+const (
+	jsonType  = "application/json"
+	pairsType = "application/x-www-form-urlencoded"
+)
 
 // longest is the longest name that a scan finds.
 var longest = strings.Repeat("x", maxScanned)

@@ -78,6 +78,7 @@ func cutQuery(path string) string {
 type segmentWalk struct {
 	path    string // what is still to be read of it
 	reading reading
+	whole   bool   // an escaped separator is part of its segment, whatever the reading says of it
 	segment string // the current segment
 	skip    int    // how many segments to the left are removed by a `..`
 	atStart bool
@@ -126,7 +127,7 @@ func (w *segmentWalk) separator(i int) int {
 		return 1
 	case '\\', '%':
 		c, n := decodedAt(w.path, i)
-		if n == 3 && w.reading&escapes == 0 || c == '\\' && w.reading&backslashes == 0 {
+		if n == 3 && (w.whole || w.reading&escapes == 0) || c == '\\' && w.reading&backslashes == 0 {
 			return 0
 		}
 		if c == '/' || c == '\\' {
@@ -215,25 +216,57 @@ func segmentMatches(pattern, segment string, last bool) bool {
 // before and behind the placeholder, as in a Source of kind SourcePath.
 //
 // The template matches whole segments, as a pattern does. A slash at its end means only that the placeholder's segment
-// ends there. Of several matches with a value that is not empty, the leftmost counts. If a path has several readings,
-// the one with the most separators comes first, so that an encoded slash hides no value. Dot segments are always
-// resolved: they are no value.
+// ends there. Of several matches with a value that is not empty, the leftmost counts.
+//
+// The value is the whole segment: an escaped slash in it is part of it, as in the names of some models. An escaped slash
+// separates segments only where the template matches in no other way, and in a value that would have dot segments. Of
+// several other readings the one with the most separators comes first. Dot segments are always resolved: they are no
+// value.
 //
 // The value is percent-decoded, without the blanks at its ends. It may hold any byte. For most paths this allocates
 // once: they have at most MaxRouteSegments segments, and no escapes.
 func PathValue(prefix, suffix, path string) (value string, ok bool) {
+	t := pathTemplate{segments: make([]string, 0, config.MaxRouteSegments)}
 	path = cutQuery(path)
-	prefix, _ = text.CutPrefix(prefix, "/")
-	suffix = text.WithoutSlashAtEnd(suffix)
-	segments := make([]string, 0, config.MaxRouteSegments) // the last one first
+	t.prefix, _ = text.CutPrefix(prefix, "/")
+	t.suffix = text.WithoutSlashAtEnd(suffix)
 	bits := readingsOf(path) &^ dotSegments
-	for r := bits; ; r = (r - 1) & bits {
-		segments = segments[:0]
-		for w := (segmentWalk{path: path, reading: r | dotSegments}); w.back(); {
-			segments = text.PutText(segments, w.segment)
+	if bits&escapes != 0 {
+		if value, ok = t.valueIn(path, bits, true); ok && !hasDotSegment(value) {
+			return value, true
 		}
-		for i := len(segments) - 1; i >= 0 && !ok; i-- {
-			value, ok = templateValue(prefix, suffix, segments, i)
+	}
+	return t.valueIn(path, bits, false)
+}
+
+// hasDotSegment reports whether a value has a `.` or `..` between slashes, of either kind, or at its ends.
+func hasDotSegment(value string) bool {
+	w := segmentWalk{path: value, reading: backslashes}
+	for w.back() {
+		if dotsOf(w.segment) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// A pathTemplate is a template with a placeholder, between a prefix and a suffix.
+type pathTemplate struct {
+	_ incomparable
+
+	prefix, suffix string
+	segments       []string // of the path in one reading, the last one first
+}
+
+// valueIn returns the placeholder's value in the first reading of a path that has one, of those with some of the bits.
+func (t *pathTemplate) valueIn(path string, bits reading, whole bool) (value string, ok bool) {
+	for r := bits; ; r = (r - 1) & bits {
+		t.segments = t.segments[:0]
+		for w := (segmentWalk{path: path, reading: r | dotSegments, whole: whole}); w.back(); {
+			t.segments = text.PutText(t.segments, w.segment)
+		}
+		for i := len(t.segments) - 1; i >= 0 && !ok; i-- {
+			value, ok = templateValue(t.prefix, t.suffix, t.segments, i)
 		}
 		if ok || r == 0 {
 			return value, ok

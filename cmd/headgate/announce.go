@@ -98,9 +98,9 @@ func (p *runPlan) governed() string {
 		return p.governedByFile()
 	}
 	if len(p.limits) == 0 {
-		return "the well-known model APIs (OpenAI, Anthropic, Gemini, Azure, Ollama), all together"
+		return "the well-known model APIs (--print-config lists them), all together"
 	}
-	return strings.Join(p.routes(nil), ", ")
+	return strings.Join(p.routes(), ", ")
 }
 
 func (p *runPlan) governedByFile() string {

@@ -12,6 +12,9 @@ func (u *upstream) setCluster(e *yamlEdit) error {
 		e.set(route+"host_rewrite_literal", u.authority())
 		e.set(route+"prefix_rewrite", u.path+"/")
 	}
+	if u.path != "" {
+		e.set(connectionPath+"normalize_path", true) // so that no dot segment leads out of the base path
+	}
 	e.setAddress(endpointPath, u.host, u.port)
 	if !u.isAddress() {
 		// LOGICAL_DNS resolves the name for each new connection, and ALL tries IPv6 and IPv4. That suits a large service

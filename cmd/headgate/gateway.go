@@ -23,9 +23,11 @@ type gateway struct {
 	global            int            // the limit of all patterns together; 0: none
 	queue             int
 	queueTimeout      time.Duration
+	idleTimeout       time.Duration
 	retries           retries
 	shaping           shaping
 	disableKeepAlives bool
+	origins           []string // of pages in browsers that may read the answers
 	workers           int
 	wasm              string
 	configPath        string      // "": the flags make the plugin configuration
@@ -51,6 +53,7 @@ func defaultGateway() gateway {
 		concurrency:  4,
 		queue:        100,
 		queueTimeout: 30 * time.Second,
+		idleTimeout:  30 * time.Minute,
 		retries:      defaultRetries(),
 		shaping:      defaultShaping(),
 		workers:      runtime.NumCPU(),
@@ -66,6 +69,11 @@ func (g *gateway) addFlags(f *flagSet) {
 	addFlag(f, &g.bind, "bind", g.bind.String(), "Listen for clients at `IP:PORT`.", parseBind)
 	f.addSwitch(&g.disableKeepAlives, "upstream-disable-keep-alives",
 		"Open a new connection to the upstream for each try.")
+	f.addDuration(&g.idleTimeout, "idle-timeout", shortest, maxSpan,
+		"End a request when no byte has moved for `DURATION`, in either direction. Its longest wait in queues is added.")
+	addListFlag(f, &g.origins, "cors",
+		"Let pages from `ORIGIN` read the answers in a browser, refusals too. Give the flag once for each origin. "+
+			"*: any page.", parseOrigin)
 	f.startSection("A configuration of your own")
 	addFlag(f, &g.configPath, "config", "",
 		"Use the plugin configuration in `FILE`, JSON or YAML, in place of what the flags for limits, holds and the "+

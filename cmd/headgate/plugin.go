@@ -102,7 +102,7 @@ func (g *gateway) plugin(template string) (*pluginConfig, error) {
 	if err := decoder.Decode(&cfg); err != nil {
 		return nil, fmt.Errorf("the plugin configuration to edit: %w", err)
 	}
-	cfg.Routes = g.routes(cfg.Routes)
+	cfg.Routes = g.routes()
 	if !g.bind.Addr().IsLoopback() {
 		cfg.Identity.Tenant = nil // a client on another machine could send any tenant header
 	}

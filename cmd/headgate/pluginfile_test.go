@@ -46,7 +46,7 @@ func TestFinding_D6_RenderUsesAFileInPlaceOfTheFlags(t *testing.T) {
 	require.Equal(t, []string{"mine", "tries"}, []string{attempt.Pools[0].Name, attempt.Pools[1].Name})
 	require.Equal(t, 90*admission.Second, invocation.Pools[0].MaxWait)
 	require.Equal(t, map[string]int{"7": 3}, invocation.Pools[0].Keys)
-	require.Equal(t, "420s", at(t, rendered, connectionPath+"request_timeout"), "the longest wait, 2 min, and 5 min")
+	require.Equal(t, "1920s", at(t, rendered, connectionPath+"stream_idle_timeout"), "the longest wait, 2 min, and 30 min")
 	require.Equal(t, "PUT", at(t, rendered, routesPath+"1/match/headers/2/string_match/exact"))
 
 	alone := render(t, "envoy", "--upstream", "http://a", "--config", file, "--retry", "0", "--mode", "shadow")

@@ -18,13 +18,12 @@ func (p *runPlan) writeConfig(w io.Writer) error {
 	}
 	e := editYAML(bootstrap)
 	plugins := map[string]json.RawMessage{}
-	for stage, filter := range p.stages() {
+	for stage, filter := range p.renderedStages() {
 		plugins[stage] = json.RawMessage(e.text(filter + "configuration/value"))
 	}
 	settings := map[string]any{}
 	for name, path := range map[string]string{
 		"bind":                         listenerPath + "address",
-		"request_timeout":              connectionPath + "request_timeout",
 		"stream_idle_timeout":          connectionPath + "stream_idle_timeout",
 		"retry_policy":                 retryPath,
 		"retry_body_bytes":             routesPath + "0/per_request_buffer_limit_bytes",

@@ -59,7 +59,7 @@ func TestPrintConfigShowsWhatTheDefaultsBecome(t *testing.T) {
 
 	require.Equal(t, 2.0, printed.Envoy["retry_policy"].(map[string]any)["num_retries"])
 	require.Equal(t, 5242880.0, printed.Envoy["retry_body_bytes"])
-	require.Equal(t, "660s", printed.Envoy["stream_idle_timeout"])
+	require.Equal(t, "1860s", printed.Envoy["stream_idle_timeout"])
 }
 
 func TestPrintConfigWithoutRetriesIsOneStageAndOnePool(t *testing.T) {
@@ -74,7 +74,7 @@ func TestPrintConfigWithoutRetriesIsOneStageAndOnePool(t *testing.T) {
 	require.Equal(t, cooldowns, pools[0].Hold)
 	require.Equal(t, 7*admission.Second, pools[0].Headroom.Window)
 	require.NotContains(t, printed.Envoy, "retry_policy")
-	require.Equal(t, "630s", printed.Envoy["stream_idle_timeout"])
+	require.Equal(t, "1830s", printed.Envoy["stream_idle_timeout"])
 }
 
 // With every protection off, the pool has its limit and its queue only.

@@ -89,7 +89,7 @@ func (r *reload) handOver(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	rest, parts, err := r.discovery.split(bootstrap, r.plan.stages())
+	rest, parts, err := r.discovery.split(bootstrap, r.plan.renderedStages())
 	if err != nil {
 		return err
 	}

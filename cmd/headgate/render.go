@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -127,7 +128,8 @@ func (g *gateway) renderBootstrap() ([]byte, error) {
 	}
 	e.setAddress("admin/", g.admin.Addr().String(), g.admin.Port())
 	e.setAddress(listenerPath, g.bind.Addr().String(), g.bind.Port())
-	setTimeouts(e, governs.longestWait)
+	// Nothing moves while a request waits in Headgate's queues, either.
+	e.set(connectionPath+"stream_idle_timeout", envoySeconds(governs.longestWait+g.idleTimeout))
 	if g.disableKeepAlives {
 		e.set(protocolPath+"common_http_protocol_options/max_requests_per_connection", 1)
 	}
@@ -136,11 +138,23 @@ func (g *gateway) renderBootstrap() ([]byte, error) {
 		return nil, err
 	}
 	g.retries.editBootstrap(e, governs.routes)
+	allowOrigins(e, g.origins) // last: it moves Headgate's filter
 	return e.bytes()
 }
 
-// stages are the stages that the plugin runs in, each with the path of its filter. The stage attempt exists only with
-// retries.
+// renderedStages are the stages with the paths of their filters in a rendered bootstrap.
+func (g *gateway) renderedStages() map[string]string {
+	stages := g.stages()
+	for stage, path := range stages {
+		if len(g.origins) > 0 && path == filterPath {
+			stages[stage] = strings.Replace(path, "http_filters/0", "http_filters/1", 1)
+		}
+	}
+	return stages
+}
+
+// stages are the stages that the plugin runs in, each with the path of its filter in envoy.yaml. The stage attempt
+// exists only with retries.
 func (g *gateway) stages() map[string]string {
 	if !g.retries.enabled() {
 		return map[string]string{"request": filterPath}
@@ -153,12 +167,6 @@ func (g *gateway) topComment() string {
 	return fmt.Sprintf("A gateway to %s, governed by Headgate: a static bootstrap for Envoy 1.33 and newer, "+
 		"as headgate rendered it.\nStart it with: envoy --disable-hot-restart --concurrency %d -c FILE",
 		g.upstream, g.workers)
-}
-
-// setTimeouts keeps Envoy's timeouts above the longest time that a request may wait in Headgate's queues.
-func setTimeouts(e *yamlEdit, longestWait time.Duration) {
-	e.set(connectionPath+"request_timeout", envoySeconds(longestWait+5*time.Minute))
-	e.set(connectionPath+"stream_idle_timeout", envoySeconds(longestWait+10*time.Minute))
 }
 
 // envoySeconds is a duration in the form that Envoy reads, rounded up to whole seconds.

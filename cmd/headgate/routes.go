@@ -39,9 +39,9 @@ func (p *pattern) withLimit(n int) string {
 }
 
 // routes are the governed patterns: those of --limit, or the well-known ones where no --limit was given.
-func (g *gateway) routes(wellKnown []string) []string {
+func (g *gateway) routes() []string {
 	if len(g.limits) == 0 {
-		return wellKnown
+		return wellKnownRoutes()
 	}
 	routes := make([]string, len(g.limits))
 	for i := range g.limits {
@@ -100,10 +100,23 @@ func pathsByMethod(routes []config.Route) []methodPaths {
 		if at < 0 {
 			at, grouped = len(grouped), append(grouped, methodPaths{method: route.Method})
 		}
-		path := regexp.QuoteMeta(strings.Join(route.Segments, "/"))
-		grouped[at].paths = append(grouped[at].paths, strings.ReplaceAll(path, `\*`, `[^/?]*`))
+		grouped[at].paths = append(grouped[at].paths, pathExpression(route.Segments))
 	}
 	return grouped
+}
+
+// slash is a separator of a path as clients write it.
+const slash = `(?:/|%2F)`
+
+// pathExpression is a regular expression for the end of a path. It knows the usual spellings. Headgate governs more of
+// them, which are then not retried: dot segments, and other escapes than those of slashes and colons.
+func pathExpression(segments []string) string {
+	expressions := make([]string, len(segments))
+	for i, segment := range segments {
+		expression := strings.ReplaceAll(regexp.QuoteMeta(segment), `\*`, `[^/?]*`)
+		expressions[i] = strings.ReplaceAll(expression, ":", `(?::|%3A)`)
+	}
+	return strings.Join(expressions, slash+"+")
 }
 
 // expression is a regular expression for a request's path and query. It matches when the path ends with one of the
@@ -112,5 +125,5 @@ func (m *methodPaths) expression() string {
 	if len(m.paths) == 0 {
 		return ".*"
 	}
-	return `(?i)[^?]*/(?:` + strings.Join(m.paths, "|") + `)(?:\?.*)?`
+	return `(?i)[^?]*` + slash + `(?:` + strings.Join(m.paths, "|") + `)` + slash + `*(?:\?.*)?`
 }

@@ -26,7 +26,7 @@ func TestPatternsGetTheConcurrencyAndGroupsShareIt(t *testing.T) {
 	}
 }
 
-func TestTheWellKnownAPIsAreGovernedWithoutLimit(t *testing.T) {
+func TestFinding_C10_TheWellKnownAPIsAreGovernedWithoutLimit(t *testing.T) {
 	printed := printConfig(t)
 	cfg := printed.at(t, "invocation")
 	methods := pathsByMethod(cfg.Routes)
@@ -40,20 +40,32 @@ func TestTheWellKnownAPIsAreGovernedWithoutLimit(t *testing.T) {
 		"/v1/images/generations":   true,
 		"/v1/audio/transcriptions": true,
 		"/v1/messages":             true,
-		"/v1beta/models/gemini-2.0-flash:generateContent":    true,
-		"/v1beta/models/m:streamGenerateContent?alt=sse":     true,
-		"/openai/deployments/x/chat/completions?api-version": true,
-		"/api/chat":                      true,
-		"/api/generate":                  true,
-		"/api/embed":                     true,
-		"/CHAT/completions":              true,
-		"/v1/chat/completions/123":       false,
-		"/v1/models":                     false,
-		"/v1/models/m":                   false,
-		"/v1/messages/count_tokens":      false,
-		"/api/tags":                      false,
-		"/v1?x=/chat/completions":        false,
-		"/v1/models/a/b:generateContent": false,
+		"/v1beta/models/gemini-2.0-flash:generateContent":                                  true,
+		"/v1beta/models/m:streamGenerateContent?alt=sse":                                   true,
+		"/openai/deployments/x/chat/completions?api-version":                               true,
+		"/v1beta/tunedModels/mine-1:generateContent":                                       true,
+		"/v1beta/models/text-1:predict":                                                    true,
+		"/v1beta/models/m%3AgenerateContent":                                               true,
+		"/v1/projects/p/locations/l/publishers/anthropic/models/claude-x:rawPredict":       true,
+		"/v1/projects/p/locations/l/publishers/anthropic/models/claude-x:streamRawPredict": true,
+		"/v1/projects/p/locations/l/endpoints/123456:predict":                              true,
+		"/model/arn%3Aaws%3Abedrock%3A1%3Ainference-profile%2Fus.claude/converse-stream":   true,
+		"/model/anthropic.claude-v2/invoke":                                                true,
+		"/v1/rerank":                                                                       true, "/score": true, "/v1/moderations": true, "/v2/chat": true,
+		"/completion": true, "/infill": true, "/generate": true,
+		"/v1//chat%2Fcompletions/":  true,
+		"/api/chat":                 true,
+		"/api/generate":             true,
+		"/api/embed":                true,
+		"/CHAT/completions":         true,
+		"/v1/chat/completions/123":  false,
+		"/v1/models":                false,
+		"/v1/models/m":              false,
+		"/v1/messages/count_tokens": false,
+		"/api/tags":                 false,
+		"/v1?x=/chat/completions":   false,
+		"/v1/files":                 false,
+		"/v1/batches":               false,
 	} {
 		route, ok := request.MatchRoute(cfg.Routes, "POST", path)
 		require.Equal(t, governed, ok, path)

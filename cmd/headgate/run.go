@@ -232,7 +232,7 @@ func (p *runPlan) prepare(dir string, bootstrap []byte) (changes *reload, err er
 			return nil, err
 		}
 		files := &discovery{dir: dir}
-		rest, parts, err := files.split(bootstrap, p.stages())
+		rest, parts, err := files.split(bootstrap, p.renderedStages())
 		if err != nil {
 			return nil, err
 		}

@@ -1,9 +1,6 @@
 package main
 
 import (
-	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"regexp"
 	"slices"
@@ -106,43 +103,4 @@ func TestDefaultsAreWhatTheUsageShows(t *testing.T) {
 		}
 	})
 	require.Equal(t, parsedRun(t), parsedRun(t, args...))
-}
-
-// docs/running.md names every header that Envoy adds to a request or replaces.
-func TestRunningNamesTheHeadersThatTheUpstreamReceives(t *testing.T) {
-	var documented []string
-	for _, cells := range runningRows(t, "| header | value |") {
-		documented = append(documented, cells[0])
-	}
-	const ofTries = "x-envoy-attempt-count"
-	require.Contains(t, documented, ofTries)
-	received := make(chan http.Header, 1)
-	api := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { received <- r.Header }))
-	defer api.Close()
-	for retry, want := range map[string][]string{
-		"0": slices.DeleteFunc(slices.Clone(documented), func(name string) bool { return name == ofTries }),
-		"3": documented,
-	} {
-		h := runGateway(t, nil, "--upstream", api.URL, "--retry", retry)
-		sent := http.Header{
-			"X-Request-Id": {"mine"}, "X-Other": {"mine"}, "User-Agent": {"a test"},
-			"Accept-Encoding": {"gzip"}, "Content-Length": {"2"},
-		}
-		for _, path := range []string{"/v1/chat/completions", "/v1/ungoverned"} {
-			request, err := http.NewRequest(http.MethodPost, "http://"+h.printed(gatewayURL)+path, strings.NewReader("{}"))
-			require.NoError(t, err)
-			request.Header = sent.Clone()
-			reply, err := http.DefaultClient.Do(request)
-			require.NoError(t, err)
-			reply.Body.Close()
-			var added []string
-			for name, values := range <-received {
-				if !slices.Equal(sent[name], values) {
-					added = append(added, strings.ToLower(name))
-				}
-			}
-			require.ElementsMatch(t, want, added, fmt.Sprintf("%s with --retry %s", path, retry))
-		}
-		require.NoError(t, h.cmd.Process.Signal(os.Interrupt))
-	}
 }

@@ -59,6 +59,15 @@ func (e *yamlEdit) remove(path string) {
 	})
 }
 
+// insert puts a value before the list element at path.
+func (e *yamlEdit) insert(path string, value any) {
+	e.withParent(path, func(parent *yaml.Node, i int) {
+		var node yaml.Node
+		e.fail(node.Encode(value))
+		parent.Content = slices.Insert(parent.Content, i, &node)
+	})
+}
+
 // duplicate puts a copy of the list element at path behind it. The copy has no comments.
 func (e *yamlEdit) duplicate(path string) {
 	e.withParent(path, func(parent *yaml.Node, i int) {
