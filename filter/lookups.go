@@ -128,7 +128,7 @@ func (l *lookups) read(s *stream) {
 // A permit is for one.
 var routerHeaders = [...]string{
 	"x-envoy-retry-on", "x-envoy-retry-grpc-on", "x-envoy-max-retries", "x-envoy-retriable-status-codes",
-	"x-envoy-retriable-header-names", "x-envoy-hedge-on-per-try-timeout"}
+	"x-envoy-retriable-header-names", "x-envoy-hedge-on-per-try-timeout", "x-envoy-upstream-rq-per-try-timeout-ms"}
 
 // refusesHeader reports whether a governed request loses a header: one that only Headgate may set, or one by which it
 // would be sent more than once.

@@ -93,7 +93,7 @@ func TestAccessLogIsToldWhichTryItWas(t *testing.T) {
 // A client that Envoy calls internal could make its router send one request many times, on one permit.
 func TestFinding_C11_NoRequestIsSentMoreThanOnce(t *testing.T) {
 	router := []string{"x-envoy-retry-on", "5xx", "x-envoy-retry-grpc-on", "internal", "x-envoy-max-retries", "9", "x-envoy-retriable-status-codes", "418",
-		"x-envoy-retriable-header-names", "x-again", "x-envoy-hedge-on-per-try-timeout", "true"}
+		"x-envoy-retriable-header-names", "x-again", "x-envoy-hedge-on-per-try-timeout", "true", "x-envoy-upstream-rq-per-try-timeout-ms", "9"}
 	other := []string{"x-envoy-upstream-rq-timeout-ms", "5000", "x-envoy-decorator-operation", "a", "x-envoy-retry", "b", "x-e", "c"}
 	check := func(g *gateway, stage, path string, loses bool) {
 		t.Helper()

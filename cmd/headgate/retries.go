@@ -128,6 +128,7 @@ func (r *retries) removeRetries(e *yamlEdit) {
 	e.setComment(routesPath+"0", "")
 	e.remove(hostPath + "include_request_attempt_count")
 	e.remove(hostPath + "response_headers_to_remove")
+	e.insert(connectionPath+"route_config/request_headers_to_remove/0", "x-envoy-attempt-count")
 	takeComment(e, connectionPath+"http_filters/0", "without_retries/filter")
 	takeComment(e, filterPath+"configuration", "without_retries/configuration")
 }
