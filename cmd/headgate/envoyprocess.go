@@ -42,7 +42,8 @@ type envoyProcess struct {
 }
 
 // startEnvoy starts the binary. log gets Envoy's log besides its file, and out gets what Envoy writes to standard
-// output, which is its access log; each can be nil. On Linux Envoy ends when this process ends, even when this process is killed.
+// output, which is its access log; each can be nil. On Linux Envoy ends when this process ends, even when this process
+// is killed.
 func startEnvoy(binary, dir string, workers int, log, out io.Writer) (*envoyProcess, error) {
 	p := &envoyProcess{dir: dir, ended: make(chan struct{})}
 	file, err := os.Create(p.logPath())

@@ -70,8 +70,8 @@ func (w *watcher) look() {
 		w.tellBreaker(name, pool, counts[name])
 		w.tellRefusals(name, pool, counts[name])
 		if died := counts[name]["reaped"] - pool.last["reaped"]; died > 0 {
-			w.notes.say("a worker of Envoy's died or stood still: pool %q has taken back its permits and places in the queue (%d)",
-				name, died)
+			w.notes.say("a worker of Envoy's died or stood still: pool %q has taken back its permits and places in the "+
+				"queue (%d)", name, died)
 		}
 		pool.last = counts[name]
 	}
