@@ -35,6 +35,14 @@ type ticketID struct {
 	seq  uint32
 }
 
+// isOpen is 1 when the breaker is open or half open, and 0 when it is closed.
+func (br *breakerRecord) isOpen() int {
+	if br.state == breakerClosed {
+		return 0
+	}
+	return 1
+}
+
 // advance opens a half-open breaker when its open time is over: from then on one request at a time may pass.
 func (br *breakerRecord) advance(now int64, b *Breaker) {
 	if b != nil && br.state == breakerOpen && now >= br.until {

@@ -215,6 +215,8 @@ type Effect struct {
 	Inflight, Queued, OnHold                int // permits granted, tickets waiting, permits on hold, after the step
 	InflightDelta, QueuedDelta, OnHoldDelta int // the same, less what it was before
 
+	BreakerTurn int // 1: the step has opened the closed breaker; -1: it has closed the breaker; else 0
+
 	BreakerGen uint32 // acquire, reconcile: the generation under which requests are granted now
 	Probe      uint32 // acquire, reconcile: the ticket of the worker's own that is the breaker's probe; 0: none
 	NextChange int64  // when a hold, an open breaker or a lowered limit ends next, monotonic nanoseconds; 0: none

@@ -76,6 +76,7 @@ func (m *Machine) run(ops []*Op) {
 	e.reset()
 	m.damaged, m.refused = false, false
 	inflight, queued, onHold := r.Inflight(), r.Queue.Len(), r.OnHold()
+	turn := r.breaker.isOpen()
 	if m.op = ops[0]; m.lost && m.op.QuietTime > 0 {
 		r.holdAll(m.op.Now + int64(m.op.QuietTime))
 	}
@@ -99,6 +100,7 @@ func (m *Machine) run(ops []*Op) {
 	}
 	e.Inflight, e.Queued, e.OnHold = r.Inflight(), r.Queue.Len(), r.OnHold()
 	e.InflightDelta, e.QueuedDelta, e.OnHoldDelta = e.Inflight-inflight, e.Queued-queued, e.OnHold-onHold
+	e.BreakerTurn = r.breaker.isOpen() - turn
 }
 
 // enter takes the record over for op's generation if it may, and checks the fence: a worker that has been declared dead

@@ -33,7 +33,7 @@ func TestStepsAreStepsInOrder(t *testing.T) {
 				t.Fatalf("together % x\napart    % x", next, want)
 			}
 			if e.Verdict != sum.Verdict || e.InflightDelta != sum.InflightDelta || e.QueuedDelta != sum.QueuedDelta ||
-				e.OnHoldDelta != sum.OnHoldDelta || e.Reaped != sum.Reaped || !slices.Equal(e.Grants, sum.Grants) ||
+				e.OnHoldDelta != sum.OnHoldDelta || e.BreakerTurn != sum.BreakerTurn || e.Reaped != sum.Reaped || !slices.Equal(e.Grants, sum.Grants) ||
 				!slices.Equal(e.Expired, sum.Expired) || !slices.Equal(e.Unseen, sum.Unseen) {
 				t.Fatalf("together %+v\napart    %+v", e, sum)
 			}
@@ -54,6 +54,7 @@ func inOrder(m *admission.Machine, state []byte, ops []admission.Op) (next []byt
 		sum.InflightDelta += e.InflightDelta
 		sum.QueuedDelta += e.QueuedDelta
 		sum.OnHoldDelta += e.OnHoldDelta
+		sum.BreakerTurn += e.BreakerTurn
 		sum.Reaped += e.Reaped
 		sum.Grants = append(sum.Grants, e.Grants...)
 		sum.Expired = append(sum.Expired, e.Expired...)

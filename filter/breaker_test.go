@@ -170,6 +170,26 @@ func TestBreakerWindowSlides(t *testing.T) {
 	}
 }
 
+// Two counters say how a breaker turns. A failed probe is no turn.
+func TestBreakerTurnsAreCounted(t *testing.T) {
+	g := start(t, 2, guarded(breaking(2)))
+	requireTurns := func(opened, closed int, when string) {
+		require.Equal(t, []int{opened, closed}, []int{g.counter("model.breaker_opened"), g.counter("model.breaker_closed")}, when)
+	}
+	for round := range 2 {
+		g.fail(1)
+		requireTurns(round, round, "one failure")
+		g.fail(1)
+		requireTurns(round+1, round, "two failures")
+		g.host.Advance(2 * second)
+		g.fail(1)
+		requireTurns(round+1, round, "a probe that failed")
+		g.host.Advance(4 * second)
+		g.pass(1, "the probe")
+		requireTurns(round+1, round+1, "a probe that passed")
+	}
+}
+
 // An open breaker is open to the nanosecond, and says for how long.
 func TestBreakerOpenTimeIsExact(t *testing.T) {
 	g := start(t, 2, guarded(breaking(1)))

@@ -53,6 +53,8 @@ func definePoolStats(pool string) poolStats {
 		{abi.KindCounter, "cancelled_waiting", &s.cancelledWaiting},
 		{abi.KindCounter, "completed", &s.completed},
 		{abi.KindCounter, "aborted", &s.aborted},
+		{abi.KindCounter, "breaker_opened", &s.BreakerOpened},
+		{abi.KindCounter, "breaker_closed", &s.BreakerClosed},
 		{abi.KindCounter, "reaped", &s.Reaped},
 		{abi.KindCounter, "store_error", &s.StoreError},
 		{abi.KindCounter, "cas_retry", &s.CASRetry},

@@ -87,8 +87,8 @@ func (b *BodyScan) Take(piece []byte) bool {
 	return b.over
 }
 
-// scanPairs searches the next piece of JSON that some readers take for pairs, as its content type says. In the pairs the
-// first separator may end a key of JSON and begin one of theirs, which may be the one searched for. So a pair behind a
+// scanPairs searches the next piece of JSON that some readers take for pairs, as its content type says. For them a
+// separator ends what JSON has begun, and a pair behind it may have the key that is searched for. So a pair behind a
 // separator, anywhere in the window, makes the body one that names nothing.
 func (b *BodyScan) scanPairs(piece []byte) {
 	for _, c := range piece {

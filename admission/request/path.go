@@ -218,7 +218,7 @@ func segmentMatches(pattern, segment string, last bool) bool {
 // The template matches whole segments, as a pattern does. A slash at its end means only that the placeholder's segment
 // ends there. Of several matches with a value that is not empty, the leftmost counts.
 //
-// The value is the whole segment: an escaped slash in it is part of it, as in the names of some models. An escaped slash
+// The value is the whole segment: an escaped slash is part of it, as in the names of some models. An escaped slash
 // separates segments only where the template matches in no other way, and in a value that would have dot segments. Of
 // several other readings the one with the most separators comes first. Dot segments are always resolved: they are no
 // value.

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-var errOriginForm = errors.New("want the origin of a page, SCHEME://HOST[:PORT], e.g. https://app.example.com, or * for any")
+var errOriginForm = errors.New("want the origin of a page, SCHEME://HOST[:PORT], e.g. https://app.example.com, " +
+	"or * for any")
 
 // parseOrigin reads the origin of pages, as browsers send it.
 func parseOrigin(text string) (string, error) {

@@ -41,8 +41,10 @@ type envoyProcess struct {
 	state string        // how the process ended, set before ended is closed
 }
 
-// startEnvoy starts the binary. On Linux Envoy ends when this process ends, even when this process is killed.
-func startEnvoy(binary, dir string, workers int, log io.Writer) (*envoyProcess, error) {
+// startEnvoy starts the binary. log gets Envoy's log besides its file, and out gets what Envoy writes to standard
+// output, which is its access log; each can be nil. On Linux Envoy ends when this process ends, even when this process
+// is killed.
+func startEnvoy(binary, dir string, workers int, log, out io.Writer) (*envoyProcess, error) {
 	p := &envoyProcess{dir: dir, ended: make(chan struct{})}
 	file, err := os.Create(p.logPath())
 	if err != nil {
@@ -55,6 +57,10 @@ func startEnvoy(binary, dir string, workers int, log io.Writer) (*envoyProcess, 
 	if log != nil {
 		both := io.MultiWriter(file, log)
 		p.cmd.Stdout, p.cmd.Stderr = both, both
+	}
+	if out != nil {
+		p.cmd.Stdout = out
+		p.cmd.Args = append(p.cmd.Args, "--file-flush-interval-msec", "500") // 10 s unless told otherwise
 	}
 	started := make(chan error)
 	go p.supervise(started, file)

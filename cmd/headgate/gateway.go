@@ -28,6 +28,7 @@ type gateway struct {
 	shaping           shaping
 	disableKeepAlives bool
 	origins           []string // of pages in browsers that may read the answers
+	logAccess         bool
 	workers           int
 	wasm              string
 	configPath        string      // "": the flags make the plugin configuration
@@ -97,6 +98,8 @@ func (g *gateway) addFlags(f *flagSet) {
 	g.retries.addFlags(f)
 	g.shaping.addFlags(f)
 	f.startSection(sectionProcess)
+	f.addSwitch(&g.logAccess, "access-log",
+		"Have Envoy write a JSON object for each request, in a line on standard output.")
 	addFlag(f, &g.workers, "workers", "one per CPU", "Run Envoy with `N` worker threads.", wholeNumberFrom(1))
 	addFlag(f, &g.wasm, "wasm", "headgate.wasm beside this program", "Load the module from the file at `PATH`.",
 		parsePath)

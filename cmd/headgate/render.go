@@ -138,6 +138,9 @@ func (g *gateway) renderBootstrap() ([]byte, error) {
 		return nil, err
 	}
 	g.retries.editBootstrap(e, governs.routes)
+	if g.logAccess {
+		e.set(connectionPath+"access_log", accessLog())
+	}
 	allowOrigins(e, g.origins) // last: it moves Headgate's filter
 	return e.bytes()
 }

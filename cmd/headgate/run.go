@@ -1,12 +1,15 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 
@@ -202,7 +205,12 @@ func (p *runPlan) serve(asked *signals, term terminal, binary string, bootstrap 
 	done := p.notes.begin("starting Envoy")
 	defer done()
 	go p.warnIfUnreachable(asked.end)
-	proxy, err := startEnvoy(binary, dir, p.workers, p.shownLog())
+	var requests io.Writer // none to be shown
+	people := term.out
+	if p.logAccess {
+		requests, people = term.out, term.err // so that standard output is nothing but JSON
+	}
+	proxy, err := startEnvoy(binary, dir, p.workers, p.shownLog(), requests)
 	if err != nil {
 		return errors.Join(err, os.RemoveAll(dir))
 	}
@@ -214,7 +222,7 @@ func (p *runPlan) serve(asked *signals, term terminal, binary string, bootstrap 
 	}
 	done()
 	if err == nil {
-		p.announce(term.out, address, proxy.admin)
+		p.announce(people, address, proxy.admin)
 		err = p.wait(asked, proxy, changes)
 	}
 	proxy.stop()
@@ -247,6 +255,8 @@ func (p *runPlan) prepare(dir string, bootstrap []byte) (changes *reload, err er
 
 // wait follows the file of --config until Envoy ends or a signal asks to end. Then it lets requests finish.
 func (p *runPlan) wait(asked *signals, proxy *envoyProcess, changes *reload) error {
+	stopWatching := p.watch(proxy)
+	defer stopWatching()
 	var looks <-chan time.Time // none without a file
 	if changes != nil {
 		ticker := time.NewTicker(watchEvery)
@@ -265,5 +275,18 @@ func (p *runPlan) wait(asked *signals, proxy *envoyProcess, changes *reload) err
 		case <-looks:
 			changes.look(asked.end)
 		}
+	}
+}
+
+// watch tells what changes in the gateway, until stop is called.
+func (p *runPlan) watch(proxy *envoyProcess) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var ended sync.WaitGroup
+	ended.Go(func() {
+		newWatcher(p.notes, func() ([]byte, error) { return proxy.ask(poolStats) }).watch(ctx)
+	})
+	return func() {
+		cancel()
+		ended.Wait()
 	}
 }

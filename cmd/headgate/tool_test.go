@@ -84,7 +84,7 @@ func runGateway(t *testing.T, env []string, args ...string) *tool {
 	require.NoError(t, err)
 	args = append([]string{"run", "--bind", "127.0.0.1:0", "--workers", "1", "--wasm", wasm}, args...)
 	h := startTool(t, append(env, "ENVOY="+binary), args...)
-	up := rig.Poll(startWithin, func() bool { return len(h.status) > 0 || strings.Contains(h.out.String(), "Ctrl-C") })
+	up := rig.Poll(startWithin, func() bool { return len(h.status) > 0 || strings.Contains(h.announced(), "Ctrl-C") })
 	require.True(t, up && len(h.status) == 0, "headgate run is not up: %s%s", h.out, h.errs)
 	return h
 }
@@ -95,11 +95,14 @@ var (
 	sampleURL  = regexp.MustCompile(`a sample, http://(\S+?)\)`)
 )
 
+// announced is what the process has written, wherever: with --access-log it announces itself on standard error.
+func (h *tool) announced() string { return h.out.String() + h.errs.String() }
+
 // printed returns the part of the output that matches the pattern's last group.
 func (h *tool) printed(pattern *regexp.Regexp) string {
 	h.t.Helper()
-	found := pattern.FindStringSubmatch(h.out.String())
-	require.NotNil(h.t, found, "no %s in: %s", pattern, h.out)
+	found := pattern.FindStringSubmatch(h.announced())
+	require.NotNil(h.t, found, "no %s in: %s", pattern, h.announced())
 	return found[len(found)-1]
 }
 

@@ -12,6 +12,7 @@ type Stats struct {
 	Inflight, Queued, OnHold, Keys uint32 // gauges
 
 	Reaped, StoreError, CASRetry, Contended uint32 // counters
+	BreakerOpened, BreakerClosed            uint32 // likewise
 }
 
 // A Pool is one configured pool in one plugin context.

@@ -209,6 +209,8 @@ func (r *Records) lower(s *Stats, e *admission.Effect) {
 	addGauge(s.Inflight, min(e.InflightDelta, 0))
 	addGauge(s.Queued, min(e.QueuedDelta, 0))
 	addGauge(s.OnHold, min(e.OnHoldDelta, 0))
+	addCount(s.BreakerOpened, e.BreakerTurn)
+	addCount(s.BreakerClosed, -e.BreakerTurn)
 	if e.Reaped > 0 {
 		abi.Increment(s.Reaped, int64(e.Reaped))
 		r.gaugesSuspect = true
@@ -217,6 +219,11 @@ func (r *Records) lower(s *Stats, e *admission.Effect) {
 		abi.Increment(s.StoreError, 1)
 		r.gaugesSuspect = true
 	}
+}
+
+// addCount adds to a counter.
+func addCount(counter uint32, n int) {
+	addGauge(counter, max(n, 0))
 }
 
 // addGauge adds to a gauge.
