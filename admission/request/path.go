@@ -73,9 +73,9 @@ func cutQuery(path string) string {
 	return path
 }
 
-// An effort is how many steps may still be made to read a path. The longest path that a client can send has 32 readings,
-// each of which would be compared with each pattern, from each character on: that could keep a worker for a second.
-// What a client of good will sends takes a small part of it.
+// An effort is how many steps may still be made to read a path. The longest path that a client can send has 32
+// readings, each of which would be compared with each pattern, from each character on: that could keep a worker for a
+// second. What a client of good will sends takes a small part of it.
 type effort struct{ left int }
 
 const (
