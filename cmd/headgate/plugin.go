@@ -71,10 +71,14 @@ type pluginHeadroom struct {
 // each try ended. The long queue is still the route's, before Envoy's router. A try that waits has its upstream
 // connection already, and many providers close a connection within seconds when nothing is sent on it. The try would
 // then fail, and would have to go to the end of the queue.
+//
+// In shadow mode nothing holds a request back before its tries, so they come when no gateway that enforces would let
+// them come, and a pool of tries would tell of waits that never were. Then the route's pool sees to all.
 func (g *gateway) pools() []pluginPool {
+	tries := g.retries.enabled() && g.mode != "shadow"
 	wait := shortDuration(g.queueTimeout)
 	route := pluginPool{Name: "route", Key: []string{"route"}, Limit: g.concurrency, Queue: g.queue, MaxWait: wait}
-	if g.retries.enabled() {
+	if tries {
 		g.shaping.addHoldsTo(&route) // so that who must wait for a hold's end waits without a connection
 	} else {
 		g.shaping.addTo(&route)
@@ -83,7 +87,7 @@ func (g *gateway) pools() []pluginPool {
 	if g.global > 0 {
 		pools = append(pools, pluginPool{Name: "gateway", Limit: g.global, Queue: g.queue, MaxWait: wait})
 	}
-	if g.retries.enabled() {
+	if tries {
 		try := pluginPool{
 			Name: "upstream", Key: []string{"route"}, Per: "attempt",
 			Limit: g.concurrency, Queue: g.greatestLimit(), MaxWait: wait,

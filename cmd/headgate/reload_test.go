@@ -10,6 +10,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -300,4 +301,22 @@ func TestFinding_D6_AHalfWrittenFileIsNotJudged(t *testing.T) {
 	require.Empty(t, said.String())
 	r.look(t.Context())
 	require.Contains(t, said.String(), "the configuration before goes on")
+}
+
+// In shadow mode nothing keeps tries from coming too early, so there is no pool of tries: ten calls that enforcing would
+// let run or wait are none that it would refuse.
+func TestFinding_A1_RunInShadowPredictsWithRetries(t *testing.T) {
+	finish := make(chan struct{})
+	api := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-finish }))
+	defer api.Close()
+	h := runGateway(t, nil, "--upstream", api.URL, "--mode", "shadow", "--concurrency", "2", "--queue", "6")
+	var all sync.WaitGroup
+	for range 10 {
+		h.requestInBackground(&all, "/v1/chat/completions", "")
+	}
+	rig.Eventually(t, endWithin, "all are counted", func() bool { return h.shows("route.evaluated", 10) })
+	require.True(t, h.shows("route.shadow_would_wait", 6) && h.shows("route.shadow_would_reject", 2), "two run, six wait")
+	require.NotContains(t, h.numbers(), "upstream.shadow_would_wait")
+	close(finish)
+	all.Wait()
 }
