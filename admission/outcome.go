@@ -70,7 +70,7 @@ func Judge(e Ending) Outcome {
 func judgeCut(e Ending) Outcome {
 	switch e.Cause {
 	case CauseUnreachable:
-		return OutcomeFailure
+		return OutcomeNone // nothing was sent, so there is nothing that the provider could count, or be spared
 	case CauseReset, CauseProvider:
 		if e.Uploading && (e.Status == 0 || e.Local) {
 			return OutcomeCancel // the provider may have waited too long for a client that sends slowly

@@ -36,7 +36,8 @@ func TestPoolThatMatchesAClassGatesThatClassAlone(t *testing.T) {
 }
 
 func TestClassSentTwiceIsRefused(t *testing.T) {
-	env := governed(t, 2, tenantPool(1, 0))
+	batch := rig.Pool{Name: "background", Limit: 1, Match: rig.Object{"class": []string{"batch"}}}
+	env := governed(t, 2, tenantPool(1, 0), batch)
 	r := env.Do(t, rig.Call{Class: "a", Header: []rig.Field{{Name: "x-class", Value: "a"}}}.With("twice"))
 	if r.Status != http.StatusBadRequest || r.Reason() != rig.Ambiguous || env.Up.Saw("twice") {
 		t.Errorf("got %s, want 400 %s", r, rig.Ambiguous)

@@ -43,9 +43,10 @@ func checkGRPCRefused(t *testing.T, env *rig.Env, r *rig.Reply, status, reason s
 }
 
 func TestGRPCCallsAndTheirRefusals(t *testing.T) {
+	fair := func(p rig.Pool) rig.Pool { p.FairBy = "tenant"; return p } // who is asked for must not come twice
 	for name, s := range map[string]rig.Setup{
-		"one stage":  {Config: &rig.Config{Pools: []rig.Pool{modelPool(1, 1, longWait)}}},
-		"two stages": stagedSetup(attemptPool(1, 1)),
+		"one stage":  {Config: &rig.Config{Pools: []rig.Pool{fair(modelPool(1, 1, longWait))}}},
+		"two stages": stagedSetup(fair(attemptPool(1, 1))),
 	} {
 		t.Run(name, func(t *testing.T) {
 			env := overHTTP2(t, s)

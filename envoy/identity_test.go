@@ -9,7 +9,7 @@ import (
 )
 
 func TestCase_O19_HeaderSentTwiceIsRefused(t *testing.T) {
-	env := governed(t, 2, tenantPool(1, 0))
+	env := governed(t, 2, tenantPool(1, 0), modelPool(9, 0, longWait))
 	held := env.Hold(t, "held", rig.Call{Tenant: "a"})
 	before := env.FilterCounts(t)["ambiguous_identity"]
 	twice := map[string][]rig.Field{

@@ -161,3 +161,16 @@ func TestCase_O10_OnlyTheMonotonicClockCounts(t *testing.T) {
 		g.host.Close()
 	}
 }
+
+// A request that is not governed costs nothing at its end.
+func TestTheEndOfAnUngovernedRequestCallsNobody(t *testing.T) {
+	c := config(pool("model", 1))
+	c["routes"] = []string{"POST /chat/completions"}
+	g := start(t, 1, c)
+	s := g.plugin.Stream(0)
+	s.RequestHeaders(wasmtest.RequestHeaders("GET", "/v1/models"), true)
+	calls := 0
+	g.host.OnHostCall(func(*wasmtest.HostCall) { calls++ })
+	s.Respond(200, "ok")
+	require.Zero(t, calls)
+}

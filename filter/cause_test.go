@@ -102,7 +102,8 @@ var tried = map[string]struct {
 		gone("via_upstream", 0)(try)
 	}, clients},
 	"another filter's answer to the call":    {func(_ *call, try *wasmtest.Stream) { gone("ext_proc_error", 0)(try) }, clients},
-	"the upstream's reset before the answer": {func(_ *call, try *wasmtest.Stream) { try.UpstreamReset() }, providers},
+	"the upstream's reset before the answer": {func(_ *call, try *wasmtest.Stream) { connectedTo(upstreamReset)(try) }, providers},
+	"no connection":                          {func(_ *call, try *wasmtest.Stream) { try.UpstreamReset() }, nobodys},
 	"the upstream's reset in the answer": {func(c *call, try *wasmtest.Stream) {
 		begin(try)
 		begin(c.Stream)
@@ -133,7 +134,7 @@ func TestWhoSendsSlowlyMakesNoFailure(t *testing.T) {
 		"a part of the body":       {func(s *wasmtest.Stream) { s.RequestBody([]byte("{"), false) }, reset, clients},
 		"the body":                 {func(s *wasmtest.Stream) { s.RequestBody([]byte("{}"), true) }, reset, providers},
 		"the body and trailers":    {func(s *wasmtest.Stream) { s.RequestBody([]byte("{}"), false); s.RequestTrailers(nil) }, reset, providers},
-		"no connection":            {func(*wasmtest.Stream) {}, hostReply(503, "upstream_reset_before_response_started{remote_connection_failure|x}"), providers},
+		"no connection":            {func(*wasmtest.Stream) {}, hostReply(503, "upstream_reset_before_response_started{remote_connection_failure|x}"), nobodys},
 		"a failure's answer":       {func(*wasmtest.Stream) {}, func(s *wasmtest.Stream) { s.ResponseHeaders(wasmtest.ResponseHeaders(503), false); s.UpstreamReset() }, providers},
 		"an answer that has begun": {func(*wasmtest.Stream) {}, inMidStream(upstreamReset), providers},
 	} {
@@ -155,7 +156,7 @@ func TestWhoSendsSlowlyMakesNoFailureOfATry(t *testing.T) {
 		want blame
 	}{
 		"a reset":       {connectedTo(upstreamReset), clients},
-		"no connection": {upstreamReset, providers},
+		"no connection": {upstreamReset, nobodys},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := startStages(t, 1, twoPools(2, 2, "hold", object{"cancel": "1m"}))

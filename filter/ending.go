@@ -15,6 +15,8 @@ import (
 type answer struct {
 	admission.Ending
 	retryAfter admission.Duration // when a client may come back, as the provider said
+	retryIn    int                // attempt: in how many seconds the router would try again; 0: nothing says
+	final      bool               // the provider has said that trying again is no use
 	whoseKnown bool               // Local has been read
 	refused    bool               // by the stage attempt, before anything went to the upstream
 	outcome    admission.Outcome  // what its end says; OutcomeNone until then
@@ -43,6 +45,9 @@ func (s *stream) OnHttpResponseHeaders(int, bool) types.Action {
 	if isProbe {
 		s.reportProbe()
 	}
+	if s.answer.Status >= 400 {
+		s.proposeRetry()
+	}
 	return types.ActionContinue
 }
 
@@ -50,12 +55,12 @@ func (s *stream) OnHttpResponseHeaders(int, bool) types.Action {
 // names of the headers that only Headgate may send.
 func (s *stream) readAnswer(headers abi.Pairs) (forged []string) {
 	a := &s.answer
-	forged = s.plugin.lookups.ownNames[:0]
+	forged = s.plugin.lookups.refused[:0]
 	for c := headers.Cursor(); c.Next(); {
 		switch {
 		case view(c.Name) == ":status":
 			a.Status = decimal(c.Value)
-		case hasPrefix(c.Name, ownPrefix) && !s.shadow():
+		case hasPrefix(c.Name, ownPrefix) && (!s.shadow() || view(c.Name) == retryHeader):
 			forged = append(forged, string(c.Name))
 		}
 	}
@@ -70,6 +75,10 @@ func (s *stream) readAnswer(headers abi.Pairs) (forged []string) {
 			a.retryAfter, a.RateLimited = max(a.retryAfter, request.ParseRetryAfterMillis(view(c.Value))), true
 		case hasPrefix(c.Name, "x-ratelimit-"):
 			a.RateLimited = true
+		case view(c.Name) == "x-should-retry":
+			a.final = view(c.Value) == "false"
+		case view(c.Name) == delayHeader:
+			a.retryIn = decimal(c.Value)
 		}
 	}
 	return forged
@@ -191,7 +200,7 @@ func (s *stream) causeOfCut() admission.Cause {
 	if s.answer.Status == 0 && hasProperty("response\x00code") {
 		return admission.CauseProxy // another attempt has answered
 	}
-	if s.answer.Uploading && !hasProperty("upstream\x00local_address") {
+	if s.answer.Status == 0 && !hasProperty("upstream\x00local_address") {
 		return admission.CauseUnreachable
 	}
 	return admission.CauseProvider

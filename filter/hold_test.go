@@ -54,7 +54,7 @@ var heldEndings = map[string]struct {
 	}, afterFailure, object{"aborted": 1, "provider_failure": 1}},
 	"reset before headers":           {upstreamReset, afterFailure, object{"aborted": 1, "provider_failure": 1}},
 	"cut in mid-stream":              {inMidStream(upstreamReset), afterFailure, object{"aborted": 1, "provider_failure": 1}},
-	"connection refused":             {hostReply(503, "upstream_reset_before_response_started{remote_connection_failure,delayed_connect_error:_111}"), afterFailure, object{"aborted": 1, "provider_failure": 1}},
+	"connection refused":             {hostReply(503, "upstream_reset_before_response_started{remote_connection_failure,delayed_connect_error:_111}"), 0, object{"aborted": 1}},
 	"upstream timeout":               {hostReply(504, "upstream_response_timeout"), afterFailure, object{"aborted": 1, "provider_failure": 1}},
 	"per-try timeout":                {hostReply(504, "upstream_per_try_timeout"), afterFailure, object{"aborted": 1, "provider_failure": 1}},
 	"response timeout":               {hostReply(504, "response_timeout"), afterFailure, object{"aborted": 1, "provider_failure": 1}},

@@ -61,7 +61,7 @@ func (s *stream) identify(hasBody bool) identification {
 		s.dims[config.DimensionClass] = s.keep(s.firstValue(p.cfg.Identity.Class, r.class, path, unknownClass))
 	}
 	s.tenantHash = hash(s.kept(s.dims[config.DimensionTenant]))
-	for _, name := range r.ownNames {
+	for _, name := range r.refused {
 		abi.RemoveRequestHeader(name)
 	}
 	return s.identifyModel(path, hasBody)

@@ -18,7 +18,7 @@ type lookups struct {
 	tenant, model, class      []sourceLookup
 	asked                     [dimensions]bool // by a pool
 	deadline                  []int            // indexes of names, in the order of the configuration
-	ownNames                  []string         // the current request's headers that only Headgate may set, to be removed
+	refused                   []string         // the current request's headers that a client may not set, to be removed
 }
 
 // A sourceLookup says where the value of one of the configuration's sources is.
@@ -106,15 +106,15 @@ func (l *lookups) addSources(sources []config.Source) []sourceLookup {
 // never sees it.
 func (l *lookups) read(s *stream) {
 	clear(l.headers)
-	l.ownNames = l.ownNames[:0]
+	l.refused = l.refused[:0]
 	pairs, _ := abi.RequestHeaders()
 	for c := pairs.Cursor(); c.Next(); {
 		n := len(c.Name)
 		if l.lengthBits&(1<<(n&63)) != 0 {
 			l.noteHeader(view(c.Name), c.Value)
 		}
-		if n >= len(ownPrefix) && c.Name[0] == 'x' && view(c.Name[:len(ownPrefix)]) == ownPrefix {
-			l.ownNames = append(l.ownNames, string(c.Name))
+		if n >= len(ownPrefix) && c.Name[0] == 'x' && s.refusesHeader(view(c.Name)) {
+			l.refused = append(l.refused, string(c.Name))
 		}
 	}
 	for i := range l.headers {
@@ -122,6 +122,28 @@ func (l *lookups) read(s *stream) {
 			h.value = s.kept(s.keepRaw(trimmed(h.value)))
 		}
 	}
+}
+
+// routerHeaders are the headers by which a client that Envoy trusts can make its router send a request more than once.
+// A permit is for one.
+var routerHeaders = [...]string{
+	"x-envoy-retry-on", "x-envoy-retry-grpc-on", "x-envoy-max-retries", "x-envoy-retriable-status-codes",
+	"x-envoy-retriable-header-names", "x-envoy-hedge-on-per-try-timeout", "x-envoy-upstream-rq-per-try-timeout-ms"}
+
+// refusesHeader reports whether a governed request loses a header: one that only Headgate may set, or one by which it
+// would be sent more than once.
+//
+//go:noinline // called for few headers
+func (s *stream) refusesHeader(name string) bool {
+	if name[:len(ownPrefix)] == ownPrefix {
+		return true
+	}
+	for i := 0; i < len(routerHeaders) && s.plugin.cfg.Stage != config.StageAttempt && !s.shadow(); i++ {
+		if name == routerHeaders[i] {
+			return true
+		}
+	}
+	return false
 }
 
 // noteHeader notes a header of the request, if it is one of names.

@@ -35,3 +35,13 @@ func TestNativelyUnderTheSDKsTestHost(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, uint64(2), n)
 }
+
+// A stream's memory is used again.
+func TestAStreamIsUsedAgain(t *testing.T) {
+	p := filter.New().NewPluginContext(1)
+	first, second := p.NewHttpContext(2), p.NewHttpContext(3)
+	require.NotSame(t, first, second)
+	first.OnHttpStreamDone()
+	require.Same(t, first, p.NewHttpContext(4))
+	require.NotSame(t, second, p.NewHttpContext(5))
+}

@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -32,12 +33,13 @@ const (
 // A providerRun is one minute: clients, perhaps a gateway, the provider.
 type providerRun struct {
 	*gateway
-	rnd    *rand.Rand
-	events timetable
-	calls  []*providerCall // under way
-	lately []time.Duration // when the provider's last calls ended
-	run    int             // what the provider runs now
-	sent   int
+	rnd     *rand.Rand
+	lingers time.Duration // how long the provider counts a call after its end
+	events  timetable
+	calls   []*providerCall // under way
+	lately  []time.Duration // when the provider's last calls ended
+	run     int             // what the provider runs now
+	sent    int
 
 	completed, provider429, ours int
 	most                         int // that it counted at once
@@ -57,7 +59,7 @@ func callTime(rnd *rand.Rand) time.Duration {
 }
 
 // possible is how many calls the provider can complete in its minute if each follows the one before without a gap.
-func possible(seed uint64) int {
+func possible(seed uint64, lingers time.Duration) int {
 	rnd, n := newRand(seed), 0
 	var free [providerRuns]time.Duration
 	for {
@@ -65,7 +67,7 @@ func possible(seed uint64) int {
 		if free[next] += callTime(rnd); free[next] > providerMinute {
 			return n
 		}
-		free[next] += providerLingers
+		free[next] += lingers
 		n++
 	}
 }
@@ -97,7 +99,7 @@ func (r *providerRun) look() (changed bool) {
 // serve is the provider's part.
 func (r *providerRun) serve(c *providerCall) {
 	now := r.host.Elapsed()
-	r.lately = slices.DeleteFunc(r.lately, func(end time.Duration) bool { return now >= end+providerLingers })
+	r.lately = slices.DeleteFunc(r.lately, func(end time.Duration) bool { return now >= end+r.lingers })
 	if r.run+len(r.lately) >= providerRuns {
 		r.events.add(now+refusedIn, func() {
 			r.provider429++
@@ -184,9 +186,9 @@ func (r *providerRun) median() time.Duration {
 	return r.latencies[len(r.latencies)/2]
 }
 
-func playProvider(t *testing.T, seed uint64, p object, load func(*providerRun)) *providerRun {
+func playProvider(t *testing.T, seed uint64, lingers time.Duration, p object, load func(*providerRun)) *providerRun {
 	t.Helper()
-	r := &providerRun{gateway: start(t, 2, config(p)), rnd: newRand(seed)}
+	r := &providerRun{gateway: start(t, 2, config(p)), rnd: newRand(seed), lingers: lingers}
 	load(r)
 	r.play()
 	r.host.Close()
@@ -239,6 +241,7 @@ func TestProviderThatCountsLonger(t *testing.T) {
 	}{
 		{"no limit", none, false},
 		{"limit 4", gated(4), false},
+		{"limit 4, the defaults of headgate run", gated(4, "hold", object{"success": "200ms", "cancel": "200ms", "failure": "2s"}, "breaker", object{}), false},
 		{"limit 4, release-cooldown 200ms, headroom, breaker", gated(4, append([]any{"hold", object{"success": "200ms", "cancel": "200ms", "failure": "2s"}}, usual...)...), false},
 		{"limit 4, release-cooldown 300ms, headroom, breaker", shaped, true},
 	}
@@ -251,6 +254,7 @@ func TestProviderThatCountsLonger(t *testing.T) {
 		{"calls at twice the rate", func(seed uint64) func(*providerRun) { return func(r *providerRun) { r.arrive(seed) } }, true},
 	}
 	var table strings.Builder
+	var shown []string
 	for _, load := range loads {
 		fmt.Fprintf(&table, "\n%-52s %9s %9s %12s %12s %8s\n", load.what, "completed", "of what", "provider's", "Headgate's", "median")
 		fmt.Fprintf(&table, "%-52s %9s %9s %12s %12s %8s\n", "for a minute", "", "it can", "429s", "429s, 503s", "latency")
@@ -258,20 +262,72 @@ func TestProviderThatCountsLonger(t *testing.T) {
 			var completed, can, theirs, ours int
 			var median time.Duration
 			for seed := range uint64(seeds) {
-				r := playProvider(t, seed, row.pool, load.load(seed))
-				completed, can, theirs, ours, median = completed+r.completed, can+possible(seed), theirs+r.provider429, ours+r.ours, median+r.median()/seeds
+				r := playProvider(t, seed, providerLingers, row.pool, load.load(seed))
+				completed, can, theirs, ours, median = completed+r.completed, can+possible(seed, providerLingers), theirs+r.provider429, ours+r.ours, median+r.median()/seeds
 				require.LessOrEqual(t, r.most, providerRuns)
 				if !row.shaped {
 					continue
 				}
 				require.Zero(t, r.provider429, "provider's 429s, seed %d", seed)
-				require.GreaterOrEqual(t, r.completed*10, possible(seed)*9, "of %d possible, seed %d", possible(seed), seed)
+				require.GreaterOrEqual(t, r.completed*10, possible(seed, providerLingers)*9, "of %d possible, seed %d", possible(seed, providerLingers), seed)
 				if !load.open {
 					require.Zero(t, r.ours, "refusals at all, seed %d", seed)
 				}
+			}
+			if load.open {
+				shown = append(shown, fmt.Sprintf(" | %.0f %% | %d | %d | %.1f s |", 100*float64(completed)/float64(can), theirs/seeds, ours/seeds, median.Seconds()))
 			}
 			fmt.Fprintf(&table, "%-52s %9d %8.0f%% %12d %12d %7.1fs\n", row.what, completed/seeds, 100*float64(completed)/float64(can), theirs/seeds, ours/seeds, median.Seconds())
 		}
 	}
 	t.Log(table.String())
+	requireShown(t, shown)
+}
+
+// requireShown compares what README.md shows of the open load with what has come out: of each row what was completed,
+// the provider's 429s, Headgate's refusals, and the median latency.
+func requireShown(t *testing.T, rows []string) {
+	t.Helper()
+	readme, err := os.ReadFile("../README.md")
+	require.NoError(t, err)
+	for _, row := range rows {
+		require.Contains(t, string(readme), row, "README.md, `go test ./filter -run Provider -v` prints all")
+	}
+}
+
+// Which cooldown suits which provider, with the other defaults of headgate run.
+func TestFinding_A5_WhichCooldownSuitsWhichProvider(t *testing.T) {
+	lingering := []time.Duration{0, 50 * ms, 100 * ms, 200 * ms, 300 * ms, 500 * ms, second}
+	cooldowns := []time.Duration{0, 100 * ms, 200 * ms, 300 * ms, 500 * ms, second}
+	shares := map[[2]time.Duration]int{}
+	var table strings.Builder
+	fmt.Fprintf(&table, "\n%-10s", "cooldown")
+	for _, lingers := range lingering {
+		fmt.Fprintf(&table, " %12s", lingers)
+	}
+	for _, cooldown := range cooldowns {
+		fmt.Fprintf(&table, "\n%-10s", cooldown)
+		for _, lingers := range lingering {
+			p := pool("model", providerRuns, "queue", 100, "max_wait", "30s", "breaker", object{},
+				"hold", object{"success": cooldown.String(), "cancel": "200ms", "failure": "2s"})
+			completed, can, theirs := 0, 0, 0
+			for seed := range uint64(2) {
+				r := playProvider(t, seed, lingers, p, func(r *providerRun) { r.arrive(seed) })
+				completed, can, theirs = completed+r.completed, can+possible(seed, lingers), theirs+r.provider429
+			}
+			fmt.Fprintf(&table, " %6d%% %4d", 100*completed/can, theirs/2)
+			shares[[2]time.Duration{cooldown, lingers}] = 100 * completed / can
+		}
+	}
+	t.Log(table.String())
+	// Why 200 ms is the default.
+	for _, lingers := range lingering[:4] {
+		require.Greater(t, shares[[2]time.Duration{200 * ms, lingers}], 80, "little is lost where less would do: %s", lingers)
+		if lingers > 0 {
+			require.Less(t, shares[[2]time.Duration{0, lingers}], 40, "much is lost without a cooldown: %s", lingers)
+		}
+	}
+	for _, lingers := range lingering {
+		require.Less(t, shares[[2]time.Duration{second, lingers}], 100, lingers)
+	}
 }

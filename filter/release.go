@@ -109,9 +109,14 @@ func (s *stream) releaseAll(o admission.Outcome) {
 			continue
 		}
 		abi.Record(h.pool.stats.heldMillis, uint64((p.turn.now-h.permit.Since)/millisecond))
-		p.records.Release(h.permit, admission.Finish{
-			Outcome: o, Status: s.answer.Status, Pushback: s.answer.Pushback(), RetryAfter: s.answer.retryAfter})
+		p.records.Release(h.permit, s.finish(o))
 	}
+}
+
+// finish is what the request's end says of its permits.
+func (s *stream) finish(o admission.Outcome) admission.Finish {
+	a := &s.answer
+	return admission.Finish{Outcome: o, Status: a.Status, Pushback: a.Pushback(), RetryAfter: a.retryAfter}
 }
 
 // recycle makes the stream ready for reuse.

@@ -89,3 +89,30 @@ func TestAccessLogIsToldWhichTryItWas(t *testing.T) {
 	told, _ := c.Request().FilterState("headgate")
 	require.JSONEq(t, `{"outcome":"admitted","pool":"model","wait_ms":0,"attempts":2}`, string(told))
 }
+
+// A client that Envoy calls internal could make its router send one request many times, on one permit.
+func TestFinding_C11_NoRequestIsSentMoreThanOnce(t *testing.T) {
+	router := []string{"x-envoy-retry-on", "5xx", "x-envoy-retry-grpc-on", "internal", "x-envoy-max-retries", "9", "x-envoy-retriable-status-codes", "418",
+		"x-envoy-retriable-header-names", "x-again", "x-envoy-hedge-on-per-try-timeout", "true", "x-envoy-upstream-rq-per-try-timeout-ms", "9"}
+	other := []string{"x-envoy-upstream-rq-timeout-ms", "5000", "x-envoy-decorator-operation", "a", "x-envoy-retry", "b", "x-e", "c"}
+	check := func(g *gateway, stage, path string, loses bool) {
+		t.Helper()
+		s := g.plugin.Stream(0)
+		s.RequestHeaders(wasmtest.RequestHeaders("POST", path, append(append([]string{"x-model", "m"}, router...), other...)...), true)
+		h := s.Forwarded().Headers
+		for i := 0; i < len(router); i += 2 {
+			require.Equal(t, !loses, h.Has(router[i]), "%s %s %s", stage, path, router[i])
+		}
+		for i := 0; i < len(other); i += 2 {
+			require.True(t, h.Has(other[i]), other[i])
+		}
+	}
+	for _, stage := range []string{"request", "invocation"} {
+		c := with(config(pool("model", 99)), "stage", stage)
+		c["routes"] = []string{"POST /chat/completions"}
+		check(start(t, 1, c), stage, "/v1/chat/completions", true)
+		check(start(t, 1, c), stage, "/v1/files", false)
+		check(start(t, 1, shadow(c)), "shadow", "/v1/chat/completions", false)
+	}
+	check(start(t, 1, with(config(pool("model", 99, "per", "attempt")), "stage", "attempt")), "attempt", "/v1/chat/completions", false)
+}

@@ -13,11 +13,15 @@ import (
 
 // Requests whose acquire is left to a later turn.
 
-// requireServedInOrder ends the first request and then whoever has its permit: the others in the given order.
+// requireServedInOrder ends the first request and then whoever has its permit: the others in the given order. Nobody runs
+// before.
 func (g *gateway) requireServedInOrder(streams ...*wasmtest.Stream) {
 	g.t.Helper()
 	for i, s := range streams {
 		g.requireRunning(s, fmt.Sprint("request ", i))
+		for _, later := range streams[i+1:] {
+			g.requireWaiting(later, "a later request")
+		}
 		s.Respond(200, "ok")
 		g.host.Drain()
 	}

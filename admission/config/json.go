@@ -32,6 +32,7 @@ type node struct {
 	parent *node  // the array or object around it
 	first  *node  // its first element or member
 	next   *node  // the element or member behind it
+	at     int    // the byte of the text where the value begins
 
 	// What check reads.
 	known  bool    // a rule names the member
@@ -70,7 +71,9 @@ var jsonWords = [...]struct {
 // readValue reads the next value into n.
 func (r *jsonReader) readValue(n *node, depth int) {
 	written := ""
-	switch c := r.skipSpace(); {
+	c := r.skipSpace()
+	n.at = r.pos
+	switch {
 	case c == '{' || c == '[':
 		n.kind = jsonArray
 		if c == '{' {
@@ -297,5 +300,6 @@ func (r *jsonReader) fail(problem string) {
 		}
 	}
 	r.err = refusal(text.Around(text.Around("line ", line, ", column "), column, ""), problem)
+	r.err.At = r.pos
 	r.pos = len(r.text)
 }

@@ -3,6 +3,7 @@ package config
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -279,5 +280,23 @@ func requireValid(t *testing.T, c *Config) {
 	require.True(t, admission.Second <= c.Lease && c.Lease <= admission.Hour && c.MaxKeys >= 1 && c.Domain != "")
 	for _, r := range c.Routes {
 		require.True(t, len(r.Segments) > 0 && r.Name != "" && r.Limit >= -1 && r.Limit <= admission.MaxLimit)
+	}
+}
+
+func TestErrorsSayWhereTheyAre(t *testing.T) {
+	for _, c := range []struct{ config, begins string }{
+		{`{"pools": [{"name": "p", "limit":  -1}]}`, `-1}`},
+		{`{"pools": [{"name": "p", "limit": 1, "colour": ["red"]}]}`, `["red"]`},
+		{`{"pools": [ {"name": "p"}]}`, `{"name": "p"}`},
+		{`{"pools": [{"name": "p", "limit": 1, "key": ["model"], "keys": {"": {"limit": 1}}}]}`, `{"limit": 1}}`},
+		{`{"pools": [{"name": "p", "limit": 1, "limit": 2}]}`, `"limit": 2`},
+		{"\n{\"pools\":\n x}", `x}`},
+		{` 5`, `5`},
+		{`{"pools": [{"name": "p", "limit": 1, "key": ["route"], "keys": {"/a": {"limit": 1}}}], "routes": ["/a:1"]}`, `{"pools"`},
+	} {
+		_, err := Parse([]byte(c.config))
+		var refused *Error
+		require.ErrorAs(t, err, &refused, c.config)
+		require.True(t, strings.HasPrefix(c.config[refused.At:], c.begins), "%s: %v at %q", c.config, err, c.config[refused.At:])
 	}
 }

@@ -10,6 +10,7 @@ import (
 type Error struct {
 	Field   string // the field's path, e.g. `pools[1].max_wait`; for what is not JSON the line and column
 	Problem string // what was wrong with which value, and what is allowed
+	At      int    // the byte of the text where the value begins, or the object that lacks it; 0 is the whole text
 }
 
 // Error returns the field and the problem, e.g. `pools[1].max_wait: "5" is not a duration (want e.g. "5s", "250ms")`.
@@ -24,7 +25,7 @@ func (e *Error) Error() string {
 // refusal returns an Error. It is not inlined, as everything that is called from many places (see package text).
 //
 //go:noinline
-func refusal(field, problem string) *Error { return &Error{field, problem} }
+func refusal(field, problem string) *Error { return &Error{Field: field, Problem: problem} }
 
 // A form is what a value can be.
 type form uint8
@@ -248,7 +249,7 @@ func (c *Config) checkEach(n *node, r *rule, least, most int64) *Error {
 	if r.form == formMap {
 		n.kind = jsonMap
 		for e := n.first; e != nil; e = e.next {
-			name := node{kind: jsonString, parent: n, name: e.name, text: e.name}
+			name := node{kind: jsonString, parent: n, name: e.name, text: e.name, at: e.at}
 			if problem := textProblem(e.name); problem != "" {
 				return name.refuseValue(problem)
 			}
@@ -312,7 +313,7 @@ func (c *Config) checkFields(n *node, rules []rule) *Error {
 		}
 	}
 	if missing != "" {
-		return (&node{parent: n, name: missing}).refuse("is missing")
+		return (&node{parent: n, name: missing, at: n.at}).refuse("is missing")
 	}
 	return nil
 }
@@ -360,7 +361,11 @@ func (n *node) texts() (texts []string) {
 }
 
 // refuse returns an Error that names the field, and not its value.
-func (n *node) refuse(problem string) *Error { return refusal(n.path(), problem) }
+func (n *node) refuse(problem string) *Error {
+	err := refusal(n.path(), problem)
+	err.At = n.at
+	return err
+}
 
 // refuseValue returns an Error that names the field and its value.
 func (n *node) refuseValue(problem string) *Error {

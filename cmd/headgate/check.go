@@ -1,29 +1,77 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
 
-	"github.com/headgate/headgate/admission/config"
+	"github.com/spf13/cobra"
+
+	"github.com/headgate/headgate/cmd/headgate/internal/check"
 )
 
-func runCheck(term terminal, files []string) error {
-	text, err := readFile(term, files[0])
-	if err != nil {
-		return err
+func checkCommand(term terminal) *cobra.Command {
+	strict := false
+	c := &cobra.Command{
+		Use:   "check [--strict] FILE...",
+		Short: "Say what is wrong with configurations, and what they do. FILE can be -, for stdin.",
+		Args: func(_ *cobra.Command, files []string) error {
+			if len(files) == 0 {
+				return usageError{errors.New("check wants one file or more: headgate check FILE... (- is stdin)")}
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, files []string) error { return checkFiles(term, files, strict) },
 	}
-	cfg, err := config.Parse(text)
-	if err != nil {
-		return fmt.Errorf("%s: %w", files[0], err)
+	newFlagSet(c).addSwitch(&strict, "strict", "End with exit status 1 for warnings too.")
+	return c
+}
+
+// checkFiles checks files and prints what is wrong with them and what they do.
+func checkFiles(term terminal, files []string, strict bool) error {
+	errorCount, warningCount := 0, 0
+	for _, name := range files {
+		text, err := readFile(term, name)
+		if err != nil {
+			return err
+		}
+		report := check.File(name, text)
+		report.Print(term.out)
+		e, w := report.Count()
+		errorCount, warningCount = errorCount+e, warningCount+w
 	}
-	fmt.Fprintf(term.out, "%s is valid: %d pools, %d routes\n", files[0], len(cfg.Pools), len(cfg.Routes))
+	found := fmt.Sprintf("check found %s", counted(errorCount, "error"))
+	if warningCount > 0 {
+		found += " and " + counted(warningCount, "warning")
+	}
+	switch {
+	case errorCount > 0:
+		return errors.New(found)
+	case strict && warningCount > 0:
+		return fmt.Errorf("check found %s, which --strict does not allow", counted(warningCount, "warning"))
+	}
 	return nil
 }
 
-func readFile(term terminal, name string) ([]byte, error) {
-	if name == "-" {
-		return io.ReadAll(term.in)
+// counted is a number of things.
+func counted(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
 	}
-	return os.ReadFile(name)
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// readFile reads a file, or stdin for -. It reads no more than check takes, so that an endless file ends too.
+func readFile(term terminal, name string) ([]byte, error) {
+	in := term.in
+	if name != "-" {
+		file, err := os.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		defer file.Close()
+		in = file
+	}
+	return io.ReadAll(io.LimitReader(in, check.MaxBytes+1))
 }

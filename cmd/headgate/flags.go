@@ -15,12 +15,14 @@ import (
 // A flagSet declares the flags of a command, in sections. Every command has --help.
 type flagSet struct {
 	*pflag.FlagSet
-	section string // the title above the flags that are declared next
+	command *cobra.Command
+	words   map[string][]string // what shells offer as a flag's value
+	section string              // the title above the flags that are declared next
 }
 
 // newFlagSet returns the command's flags, with --help among them.
 func newFlagSet(c *cobra.Command) *flagSet {
-	f := &flagSet{FlagSet: c.Flags()}
+	f := &flagSet{FlagSet: c.Flags(), command: c, words: map[string][]string{}}
 	f.SortFlags = false
 	f.startSection("Help and version")
 	f.add(helpValue{switchValue{new(bool)}}, "help", "Print the flags, and end.").Shorthand = "h"
@@ -44,7 +46,20 @@ func (f *flagSet) add(value pflag.Value, name, usage string) *pflag.Flag {
 		flag.NoOptDefVal, flag.DefValue = "on", switchWord(value.String() == "on")
 	}
 	f.AddFlag(flag)
+	if placeholder, _ := pflag.UnquoteUsage(flag); placeholder != "FILE" && placeholder != "PATH" {
+		f.offerWords(name) // shells offer files by themselves
+	}
 	return flag
+}
+
+// offerWords has shells offer the words that f.words has for the flag.
+func (f *flagSet) offerWords(name string) {
+	words := func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return f.words[name], cobra.ShellCompDirectiveNoFileComp
+	}
+	if err := f.command.RegisterFlagCompletionFunc(name, words); err != nil {
+		panic(err) // the flag was just declared
+	}
 }
 
 // isGiven reports whether the arguments had the flag.

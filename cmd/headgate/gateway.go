@@ -81,6 +81,7 @@ func (g *gateway) addFlags(f *flagSet) {
 			"breaker make.", parsePath)
 	addFlag(f, &g.mode, "mode", "",
 		"Set the `MODE` of the plugin: enforce, shadow (only count) or disabled (do nothing).", parseMode)
+	f.words["mode"] = modes
 	f.startSection(sectionLimits)
 	addListFlag(f, &g.limits, "limit",
 		"Govern the requests that match `PATTERN`: [METHOD ]/path[:N][@group]. Give the flag once for each pattern. "+

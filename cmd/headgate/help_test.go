@@ -75,6 +75,8 @@ func TestFinding_D9_CommandsAndFlagsAreCompleted(t *testing.T) {
 		"completion ":                      {"bash", "zsh", "fish"},
 		"run --queue":                      {"--queue", "--queue-timeout"},
 		"run --sample --retry-s":           {"--retry-skip-429"},
+		"run --mode ":                      {"enforce", "shadow", "disabled"},
+		"run --queue ":                     nil,
 		"run --circuit-breaker off --cb-t": {"--cb-threshold"},
 	} {
 		_, out, _ := call("", append([]string{"__complete"}, strings.Split(words, " ")...)...)

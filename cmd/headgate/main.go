@@ -110,19 +110,3 @@ func noArguments(c *cobra.Command, args []string) error {
 	}
 	return usageError{fmt.Errorf("unexpected argument %q (see `headgate help %s`)", args[0], c.Name())}
 }
-
-func checkCommand(term terminal) *cobra.Command {
-	c := &cobra.Command{
-		Use:   "check FILE",
-		Short: "Validate a plugin configuration in JSON. FILE can be -, for stdin.",
-		Args: func(_ *cobra.Command, files []string) error {
-			if len(files) != 1 {
-				return usageError{errors.New("check wants one file: headgate check FILE (- is stdin)")}
-			}
-			return nil
-		},
-		RunE: func(_ *cobra.Command, files []string) error { return runCheck(term, files) },
-	}
-	newFlagSet(c)
-	return c
-}

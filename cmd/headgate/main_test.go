@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -92,7 +91,8 @@ var usageErrors = []struct{ args, want string }{
 	{"render --workers 1", "render what? want `headgate render envoy` or `headgate render istio`"},
 	{"render gateway", "render what? want `headgate render envoy` or `headgate render istio`"},
 	{"render envoy", "--upstream is missing: where is the model API? e.g. --upstream https://api.example.com"},
-	{"check", "check wants one file: headgate check FILE (- is stdin)"},
+	{"check", "check wants one file or more: headgate check FILE... (- is stdin)"},
+	{"check --strict", "check wants one file or more: headgate check FILE... (- is stdin)"},
 	{"completion", "completion for which shell? want bash, zsh or fish"},
 	{"completion csh", "completion for which shell? want bash, zsh or fish"},
 }
@@ -117,14 +117,14 @@ func TestErrorsAreOneLineThatSaysWhatToDo(t *testing.T) {
 
 func TestHelpAndVersionAreAnswers(t *testing.T) {
 	for args, want := range map[string]string{
-		"help":                     "headgate check FILE",
-		"-h":                       "headgate check FILE",
-		"--help":                   "headgate check FILE",
+		"help":                     "headgate check [--strict] FILE...",
+		"-h":                       "headgate check [--strict] FILE...",
+		"--help":                   "headgate check [--strict] FILE...",
 		"run --help":               "--queue-timeout DURATION",
 		"help run":                 "--queue-timeout DURATION",
 		"help render":              "--upstream URL",
 		"render -h":                "--upstream URL",
-		"check --help plugin.json": "Usage: headgate check FILE",
+		"check --help plugin.json": "Usage: headgate check [--strict] FILE...",
 		"version":                  "headgate ",
 		"--version":                "headgate ",
 		"run --version":            "headgate ",
@@ -136,21 +136,4 @@ func TestHelpAndVersionAreAnswers(t *testing.T) {
 		require.Contains(t, out, want, args)
 		require.Empty(t, errs, args)
 	}
-}
-
-func TestCheckNamesTheFieldAndTheFile(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "plugin.json")
-	config := `{"pools": [{"name": "gateway", "limit": 4, "queue": 8, "max_wait": "5"}]}`
-	require.NoError(t, os.WriteFile(file, []byte(config), 0o600))
-	status, out, errs := call("", "check", file)
-	require.Equal(t, 1, status)
-	require.Empty(t, out)
-	require.Regexp(t, `^headgate: `+file+`: pools\[0\]\.max_wait: .*"5".*\n$`, errs)
-}
-
-func TestCheckTakesStdin(t *testing.T) {
-	status, out, errs := call(`{"pools": [{"name": "gateway", "limit": 4}]}`, "check", "-")
-	require.Empty(t, errs)
-	require.Equal(t, 0, status)
-	require.Equal(t, "- is valid: 1 pools, 0 routes\n", out)
 }

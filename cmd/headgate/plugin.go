@@ -74,7 +74,9 @@ type pluginHeadroom struct {
 func (g *gateway) pools() []pluginPool {
 	wait := shortDuration(g.queueTimeout)
 	route := pluginPool{Name: "route", Key: []string{"route"}, Limit: g.concurrency, Queue: g.queue, MaxWait: wait}
-	if !g.retries.enabled() {
+	if g.retries.enabled() {
+		g.shaping.addHoldsTo(&route) // so that who must wait for a hold's end waits without a connection
+	} else {
 		g.shaping.addTo(&route)
 	}
 	pools := []pluginPool{route}

@@ -44,19 +44,20 @@ func TestPrintConfigShowsWhatTheDefaultsBecome(t *testing.T) {
 
 	require.Len(t, invocation.Pools, 2)
 	route, upstream := invocation.Pools[0], invocation.Pools[1]
-	require.Equal(t, unprotectedRoute(), route)
+	hold := admission.Hold{Success: 200 * admission.Millisecond, Cancel: 200 * admission.Millisecond, Failure: 2 * admission.Second}
+	wanted := unprotectedRoute()
+	wanted.Hold = hold
+	require.Equal(t, wanted, route)
 	require.Equal(t, config.Pool{
 		Name: "upstream", Key: route.Key, Per: config.PerAttempt, Limit: 4, Queue: 4, MaxWait: 30 * admission.Second,
-		Shaping: admission.Shaping{Hold: admission.Hold{
-			Success: 200 * admission.Millisecond, Cancel: 200 * admission.Millisecond, Failure: 2 * admission.Second,
-		},
+		Shaping: admission.Shaping{Hold: hold,
 			Breaker: &admission.Breaker{
 				Failures: 5, Window: 30 * admission.Second, Open: 10 * admission.Second, MaxOpen: 120 * admission.Second,
 				Penalty: 2 * admission.Second, MaxPenalty: 60 * admission.Second,
 			}},
 	}, upstream)
 
-	require.Equal(t, 4294967295.0, printed.Envoy["retry_policy"].(map[string]any)["num_retries"])
+	require.Equal(t, 2.0, printed.Envoy["retry_policy"].(map[string]any)["num_retries"])
 	require.Equal(t, 5242880.0, printed.Envoy["retry_body_bytes"])
 	require.Equal(t, "1860s", printed.Envoy["stream_idle_timeout"])
 }

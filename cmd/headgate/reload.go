@@ -114,6 +114,11 @@ func (r *reload) push(ctx context.Context, parts map[string]any) error {
 	if err := r.discovery.write(parts); err != nil {
 		return err
 	}
+	return r.taken(ctx, before)
+}
+
+// taken waits until Envoy has taken the parts that were written last. It had refused some before that, so many times.
+func (r *reload) taken(ctx context.Context, before int) error {
 	deadline := time.After(takenWithin)
 	for {
 		taken, refused, err := r.discovery.verdict(r.proxy)
@@ -121,8 +126,8 @@ func (r *reload) push(ctx context.Context, parts map[string]any) error {
 		case err != nil:
 			return err
 		case refused > before:
-			return fmt.Errorf("Envoy refused it: %s", r.refusal())
-		case taken == len(parts):
+			return fmt.Errorf("Envoy refused the configuration: %s", r.refusal())
+		case taken == len(r.discovery.parts):
 			return nil
 		}
 		select {

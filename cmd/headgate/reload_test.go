@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"net"
@@ -154,6 +155,29 @@ func TestFinding_D6_ARequestThatWaitsOverAChangeIsServed(t *testing.T) {
 	require.Equal(t, http.StatusOK, <-waiting)
 }
 
+func TestFinding_D6_AnOpenConnectionHasTheNewConfigurationToo(t *testing.T) {
+	api := newHeldAPI(t)
+	file := writePlugin(t, "plugin.json", limitOf(0))
+	h := runGateway(t, nil, "--upstream", api.URL, "--config", file)
+	connection, err := net.Dial("tcp", h.printed(gatewayURL))
+	require.NoError(t, err)
+	defer connection.Close()
+	in := bufio.NewReader(connection)
+	post := func() int {
+		_, err := fmt.Fprintf(connection, "POST %s HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n", chatPath)
+		require.NoError(t, err)
+		reply, err := http.ReadResponse(in, nil)
+		require.NoError(t, err)
+		defer reply.Body.Close()
+		whole(t, reply.Body)
+		return reply.StatusCode
+	}
+	require.Equal(t, http.StatusTooManyRequests, post())
+	replace(t, file, limitOf(1))
+	h.eventuallySays(t, "the new configuration runs")
+	require.Equal(t, http.StatusOK, post())
+}
+
 // Without retries there is one filter in one stage.
 func TestFinding_D6_AFileChangesWithoutRetriesToo(t *testing.T) {
 	api := newHeldAPI(t)
@@ -182,6 +206,16 @@ func TestFinding_D6_AFileThatGoesIsToldOnce(t *testing.T) {
 	replace(t, file, limitOf(2))
 	h.eventuallySays(t, "the new configuration runs")
 	require.Equal(t, 1, strings.Count(h.errs.String(), "no such file"))
+}
+
+// Envoy takes a filter of a discovery file later than its bootstrap, and is ready without it.
+func TestFinding_D6_AModuleThatEnvoyRefusesIsToldAtTheStart(t *testing.T) {
+	binary, err := rig.EnvoyPath()
+	require.NoError(t, err)
+	h := startTool(t, []string{"ENVOY=" + binary}, "run", "--sample", "--bind", "127.0.0.1:0", "--workers", "1",
+		"--wasm", emptyModule(t), "--config", writePlugin(t, "plugin.json", limitOf(1)))
+	h.requireOneLine(`Envoy refused the configuration: .*[Ww]asm.* \(Envoy's log: \S+/envoy\.log\)`)
+	require.NotContains(t, h.out.String(), "is up")
 }
 
 func TestFinding_D6_TheModeOfTheFlagsWins(t *testing.T) {
@@ -230,6 +264,27 @@ func TestFinding_D6_TheToolSaysWhichEnvoyItRuns(t *testing.T) {
 	require.Equal(t, 1, status)
 	require.Empty(t, out)
 	require.Contains(t, errs, "no Envoy: $ENVOY is /no/such/envoy")
+}
+
+// Kubernetes changes a ConfigMap by putting another folder behind a link.
+func TestFinding_D6_TheLinkOfAConfigMapIsFollowed(t *testing.T) {
+	dir := t.TempDir()
+	for folder, text := range map[string]string{"one": limitOf(1), "two": "two: 2\n"} {
+		require.NoError(t, os.Mkdir(dir+"/"+folder, 0o700))
+		require.NoError(t, os.WriteFile(dir+"/"+folder+"/plugin.json", []byte(text), 0o600))
+	}
+	require.NoError(t, os.Symlink("one", dir+"/data"))
+	require.NoError(t, os.Symlink("data/plugin.json", dir+"/plugin.json"))
+	var said output
+	plan := &runPlan{gateway: gateway{configPath: dir + "/plugin.json"}, notes: newNotes(&said)}
+	r := &reload{plan: plan, judged: []byte(limitOf(1))}
+	look := func() { r.look(t.Context()); r.look(t.Context()) }
+	look()
+	require.Empty(t, said.String())
+	require.NoError(t, os.Symlink("two", dir+"/next"))
+	require.NoError(t, os.Rename(dir+"/next", dir+"/data"))
+	look()
+	require.Contains(t, said.String(), dir+"/plugin.json: two: is not a field here")
 }
 
 // Whoever writes a file in place may be half done when it is read.

@@ -164,7 +164,8 @@ func TestRenderRetriesWhatIsGovernedForEachMethod(t *testing.T) {
 	require.Equal(t, `(?i)[^?]*(?:/|%2F)(?:c)(?:/|%2F)*(?:\?.*)?`, path("1"))
 	for _, route := range []string{"0", "1"} {
 		require.Equal(t, "3", at(t, rendered, routesPath+route+"/route/retry_policy/num_retries"))
-		require.Equal(t, "429", at(t, rendered, routesPath+route+"/route/retry_policy/retriable_status_codes/0"))
+		require.Equal(t, "429", at(t, rendered, routesPath+route+"/route/retry_policy/retriable_headers/1/string_match/exact"))
+		require.Equal(t, "5xx", at(t, rendered, routesPath+route+"/route/retry_policy/retriable_headers/0/string_match/exact"))
 	}
 	e := editYAML([]byte(rendered))
 	_, anyMethod := e.value(routesPath + "1/match/headers/2")

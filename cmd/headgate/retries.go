@@ -27,12 +27,12 @@ const (
 )
 
 func defaultRetries() retries {
-	return retries{unlimited, 5, time.Second, 500 * time.Millisecond, 30 * time.Second, true}
+	return retries{2, 5, time.Second, 500 * time.Millisecond, 30 * time.Second, true}
 }
 
 func (r *retries) addFlags(f *flagSet) {
 	f.startSection(sectionRetries)
-	addFlag(f, &r.count, "retry", "unlimited",
+	addFlag(f, &r.count, "retry", strconv.Itoa(r.count),
 		"After a 5xx or no answer, send a request again, at most `N` times. unlimited: no bound. 0: never.", parseRetry)
 	addFlag(f, &r.maxBodyMB, "retry-max-body-mb", strconv.Itoa(r.maxBodyMB),
 		"Keep a request's body of up to `N` MiB for a retry. A request with a longer body is sent once.",
@@ -107,8 +107,8 @@ func (r *retries) editBootstrap(e *yamlEdit, routes []config.Route) {
 	e.set(routesPath+"0/per_request_buffer_limit_bytes", r.bodyBytes())
 	e.set(retryPath+"num_retries", r.count)
 	if !r.skip429 {
-		e.set(retryPath+"retry_on", e.text(retryPath+"retry_on")+",retriable-status-codes")
-		e.set(retryPath+"retriable_status_codes", []int{429})
+		e.duplicate(retryPath + "retriable_headers/0")
+		e.set(retryPath+"retriable_headers/1/string_match/exact", "429")
 	}
 	base := max(r.waitMin, r.minDelay)
 	e.set(retryPath+"retry_back_off/base_interval", envoyDuration(base))
@@ -128,6 +128,7 @@ func (r *retries) removeRetries(e *yamlEdit) {
 	e.setComment(routesPath+"0", "")
 	e.remove(hostPath + "include_request_attempt_count")
 	e.remove(hostPath + "response_headers_to_remove")
+	e.insert(connectionPath+"route_config/request_headers_to_remove/0", "x-envoy-attempt-count")
 	takeComment(e, connectionPath+"http_filters/0", "without_retries/filter")
 	takeComment(e, filterPath+"configuration", "without_retries/configuration")
 }
@@ -145,8 +146,6 @@ func (r *retries) setDelays(e *yamlEdit) {
 	if r.minDelay == 0 {
 		e.remove(upstreamFilters + "/1")
 		e.remove(hostPath + "include_request_attempt_count")
-		e.remove(hostPath + "response_headers_to_remove")
-		e.remove(retryPath + "rate_limited_retry_back_off/reset_headers/1")
 		takeComment(e, retryPath+"rate_limited_retry_back_off", "without_least_delay/rate_limited_retry_back_off")
 		return
 	}

@@ -152,13 +152,15 @@ func TestRunOpensTheBreaker(t *testing.T) {
 		"--cb-threshold", "2", "--cb-penalty", "0", "--failure-hold", "0",
 		"--limit", "/chat/completions@a", "--limit", "/messages", "--limit", "/embeddings")
 	reply := h.mustRequest("POST", "/v1/chat/completions", "failing", 100, 429, nil)
-	require.Equal(t, http.StatusServiceUnavailable, reply.StatusCode)
-	require.Equal(t, "BREAKER_OPEN", reply.Header.Get("x-headgate-reason"))
-	require.Equal(t, "upstream", reply.Header.Get("x-headgate-pool"))
+	require.Equal(t, http.StatusTooManyRequests, reply.StatusCode, "the upstream's own answer")
+	require.Empty(t, reply.Header.Get("x-headgate-reason"))
+	require.Empty(t, reply.Header.Get("x-headgate-retry"), "it is for Envoy's router")
 	require.Len(t, p.triesOf("failing"), 2)
 
 	reply = h.mustRequest("POST", "/v1/chat/completions", "next", 0, 0, nil)
+	require.Equal(t, http.StatusServiceUnavailable, reply.StatusCode)
 	require.Equal(t, "BREAKER_OPEN", reply.Header.Get("x-headgate-reason"))
+	require.Equal(t, "upstream", reply.Header.Get("x-headgate-pool"))
 	require.Empty(t, p.triesOf("next"))
 	reply = h.mustRequest("POST", "/v1/messages", "another route", 0, 0, nil)
 	require.Equal(t, http.StatusOK, reply.StatusCode)

@@ -215,6 +215,11 @@ func (p *runPlan) serve(asked *signals, term terminal, binary string, bootstrap 
 		return errors.Join(err, os.RemoveAll(dir))
 	}
 	address, err := proxy.ready(asked.end)
+	if err == nil && changes != nil {
+		// Envoy is ready even when it has refused a part: it then answers 500 in its place.
+		changes.proxy = proxy
+		err = changes.taken(asked.end, 0)
+	}
 	done()
 	if err == nil {
 		p.announce(people, address, proxy.admin)
@@ -254,7 +259,6 @@ func (p *runPlan) wait(asked *signals, proxy *envoyProcess, changes *reload) err
 	defer stopWatching()
 	var looks <-chan time.Time // none without a file
 	if changes != nil {
-		changes.proxy = proxy
 		ticker := time.NewTicker(watchEvery)
 		defer ticker.Stop()
 		looks = ticker.C

@@ -82,7 +82,7 @@ func TestFlagsHaveTheirKnownNamesAndDefaults(t *testing.T) {
 		"retry-wait-min retry-wait-max retry-skip-429 release-cooldown cancel-cooldown failure-hold adaptive-headroom " +
 		"adaptive-headroom-window circuit-breaker cb-threshold cb-window cb-open-timeout cb-max-open-timeout cb-penalty " +
 		"cb-max-penalty upstream-disable-keep-alives")
-	defaults := strings.Fields("4 off 30s unlimited 5 1s 500ms 30s on 200ms 200ms 2s off 30s on 5 30s 10s 120s 2s 60s off")
+	defaults := strings.Fields("4 off 30s 2 5 1s 500ms 30s on 200ms 200ms 2s off 30s on 5 30s 10s 120s 2s 60s off")
 	flags := commandsWithFlags["run"]().Flags()
 	for i, name := range names {
 		require.Equal(t, defaults[i], flags.Lookup(name).DefValue, name)

@@ -114,9 +114,7 @@ func (s *shaping) refuseBreakerFlags(f *flagSet) error {
 
 // addTo gives a pool the holds, the breaker and the headroom that the flags ask for.
 func (s *shaping) addTo(p *pluginPool) {
-	if s.releaseCooldown+s.cancelCooldown+s.failureHold > 0 {
-		p.Hold = &pluginHold{shortDuration(s.releaseCooldown), shortDuration(s.cancelCooldown), shortDuration(s.failureHold)}
-	}
+	s.addHoldsTo(p)
 	if s.breaker {
 		p.Breaker = &pluginBreaker{
 			Failures: s.failures,
@@ -127,5 +125,11 @@ func (s *shaping) addTo(p *pluginPool) {
 	}
 	if s.headroom {
 		p.Headroom = &pluginHeadroom{shortDuration(s.headroomWindow)}
+	}
+}
+
+func (s *shaping) addHoldsTo(p *pluginPool) {
+	if s.releaseCooldown+s.cancelCooldown+s.failureHold > 0 {
+		p.Hold = &pluginHold{shortDuration(s.releaseCooldown), shortDuration(s.cancelCooldown), shortDuration(s.failureHold)}
 	}
 }

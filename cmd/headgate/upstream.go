@@ -8,6 +8,9 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"unicode"
+
+	"golang.org/x/net/idna"
 )
 
 // An upstream is the address of the model API behind the gateway.
@@ -31,12 +34,32 @@ func parseUpstream(text string) (*upstream, error) {
 	if strings.ContainsAny(u.Hostname(), " %,\"'") || strings.HasSuffix(u.Host, ":") {
 		return nil, errUpstreamForm
 	}
+	host, err := asciiHost(u.Hostname())
+	if err != nil {
+		return nil, err
+	}
 	port, err := upstreamPort(u)
 	if err != nil {
 		return nil, err
 	}
 	path := strings.TrimRight(u.EscapedPath(), "/")
-	return &upstream{tls: u.Scheme == "https", host: strings.ToLower(u.Hostname()), port: port, path: path}, nil
+	return &upstream{tls: u.Scheme == "https", host: host, port: port, path: path}, nil
+}
+
+// internationalNames are names as clients look them up (UTS 46), with labels that DNS takes.
+var internationalNames = idna.New(idna.MapForLookup(), idna.BidiRule(), idna.VerifyDNSLength(true))
+
+// asciiHost is a host as DNS, TLS and HTTP name it: in lower case, and with the Punycode of a name that has other than
+// ASCII characters.
+func asciiHost(host string) (string, error) {
+	if !strings.ContainsFunc(host, func(r rune) bool { return r > unicode.MaxASCII }) {
+		return strings.ToLower(host), nil
+	}
+	ascii, err := internationalNames.ToASCII(host)
+	if err != nil {
+		return "", fmt.Errorf("%q is no domain name", host)
+	}
+	return ascii, nil
 }
 
 func upstreamPort(u *url.URL) (uint16, error) {

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -29,6 +32,38 @@ func TestParseUpstreamRefusesWhatIsNoBaseURL(t *testing.T) {
 	} {
 		_, err := parseUpstream(text)
 		require.Error(t, err, text)
+	}
+}
+
+func TestFinding_C16_AnInternationalNameIsInPunycode(t *testing.T) {
+	for name, want := range map[string]string{
+		"bücher.example":        "xn--bcher-kva.example",
+		"BÜCHER.Example":        "xn--bcher-kva.example",
+		"b%C3%BCcher.example":   "xn--bcher-kva.example",
+		"xn--bcher-kva.example": "xn--bcher-kva.example",
+		"模型。例子":                 "xn--xgs754b.xn--fsqu00a",
+		"straße.example":        "xn--strae-oqa.example",
+		"model_server.internal": "model_server.internal",
+		"１２７.0.0.1":             "127.0.0.1",
+	} {
+		u, err := parseUpstream("https://" + name + "/v1")
+		require.NoError(t, err, name)
+		require.Equal(t, want, u.host, name)
+	}
+	for _, name := range []string{"bü cher.example", "bü..example", "bü%2Fa.example", "ü" + strings.Repeat("ü", 80)} {
+		_, err := parseUpstream("https://" + name)
+		require.Error(t, err, name)
+	}
+	bundle := filepath.Join(t.TempDir(), "ca.pem")
+	require.NoError(t, os.WriteFile(bundle, nil, 0o600))
+	t.Setenv("SSL_CERT_FILE", bundle)
+	rendered := render(t, "envoy", "--upstream", "https://bücher.example/v1")
+	require.NotContains(t, rendered, "bücher")
+	for _, path := range []string{
+		endpointPath + "address/socket_address/address", routePath + "host_rewrite_literal",
+		clusterPath + "transport_socket/typed_config/sni",
+	} {
+		require.Equal(t, "xn--bcher-kva.example", at(t, rendered, path), path)
 	}
 }
 

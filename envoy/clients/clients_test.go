@@ -21,11 +21,12 @@ func TestMain(m *testing.M) { os.Exit(rig.Main(m)) }
 
 // An api is what one provider's clients and servers say to each other.
 type api struct {
-	client string // as the drivers know it
-	path   string
-	plain  string   // a response whose text is "hello"
-	events []string // a stream of the texts "hel" and "lo", before its last event
-	last   string
+	client  string // as the drivers know it
+	path    string
+	plain   string   // a response whose text is "hello"
+	events  []string // a stream of the texts "hel" and "lo", before its last event
+	last    string
+	refused string // the type of a refusal's error
 }
 
 var openai = api{
@@ -33,8 +34,9 @@ var openai = api{
 	path:   "/v1/chat/completions",
 	plain: `{"id":"1","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"finish_reason":"stop",` +
 		`"message":{"role":"assistant","content":"hello"}}]}`,
-	events: []string{openaiChunk("hel"), openaiChunk("lo")},
-	last:   "data: [DONE]",
+	events:  []string{openaiChunk("hel"), openaiChunk("lo")},
+	last:    "data: [DONE]",
+	refused: "rate_limited",
 }
 
 func openaiChunk(text string) string {
@@ -55,7 +57,8 @@ var anthropic = api{
 			`data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`,
 		anthropicDelta("hel"), anthropicDelta("lo"),
 	},
-	last: "event: message_stop\n" + `data: {"type":"message_stop"}`,
+	last:    "event: message_stop\n" + `data: {"type":"message_stop"}`,
+	refused: "rate_limit_error",
 }
 
 func anthropicDelta(text string) string {
@@ -219,9 +222,10 @@ func checkRefused(t *testing.T, env *rig.Env, d *driver, a api) {
 			problem = inner
 		}
 		seconds, err := strconv.Atoi(got.RetryAfter)
-		if got.Error != "RateLimitError" || got.Status != 429 || problem["code"] != rig.Rejected ||
-			problem["type"] != "rate_limited" || err != nil || seconds < 1 {
-			t.Errorf("refused, %s: got %+v, want RateLimitError with %s", what, got, rig.Rejected)
+		message, _ := problem["message"].(string)
+		if got.Error != "RateLimitError" || got.Status != 429 || problem["type"] != a.refused || err != nil || seconds < 1 ||
+			!strings.HasPrefix(message, "Headgate: pool ") {
+			t.Errorf("refused, %s: got %+v, want RateLimitError of type %s", what, got, a.refused)
 		}
 	}
 	if env.Up.Saw("refused") {

@@ -41,15 +41,25 @@ func (e *Env) CheckRefused(t testing.TB, r *Reply, pool, reason string) {
 	CheckNoInternals(t, r.Header, "x-headgate-reason", poolHeader)
 }
 
+// anthropicTypes are the types of errors that Anthropic's clients know, by those of OpenAI's.
+var anthropicTypes = map[string]string{"rate_limited": "rate_limit_error", "unavailable": "overloaded_error"}
+
 // CheckErrorBody checks the JSON that model clients parse, and that it has nothing beside it.
 func CheckErrorBody(t testing.TB, body []byte, errorType, code string) {
 	t.Helper()
-	var got map[string]map[string]any
+	var got map[string]any
 	if err := json.Unmarshal(body, &got); err != nil {
 		t.Errorf("the body %q is not the error object: %v", body, err)
 		return
 	}
-	problem := got["error"]
+	problem, _ := got["error"].(map[string]any)
+	if got["type"] == "error" { // Anthropic's form
+		want := anthropicTypes[errorType]
+		if len(got) != 2 || len(problem) != 2 || problem["type"] != want || problem["message"] == "" {
+			t.Errorf("the body is %s, want Anthropic's form with the type %s", body, want)
+		}
+		return
+	}
 	param, hasParam := problem["param"]
 	message, _ := problem["message"].(string)
 	if len(got) != 1 || len(problem) != 4 || problem["type"] != errorType || problem["code"] != code || !hasParam ||

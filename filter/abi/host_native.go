@@ -90,6 +90,11 @@ func RemoveRequestHeader(name string) Status {
 	return status(proxywasm.RemoveHttpRequestHeader(name))
 }
 
+// ReplaceResponseHeader sets a response header to one value.
+func ReplaceResponseHeader(name string, value []byte) Status {
+	return status(proxywasm.ReplaceHttpResponseHeader(name, string(value)))
+}
+
 // RemoveResponseHeader removes a response header.
 func RemoveResponseHeader(name string) Status {
 	return status(proxywasm.RemoveHttpResponseHeader(name))

@@ -205,6 +205,13 @@ func RemoveRequestHeader(name string) Status {
 	return Status(proxyRemoveHeaderMapValue(0, p, n))
 }
 
+// ReplaceResponseHeader sets a response header to one value.
+func ReplaceResponseHeader(name string, value []byte) Status {
+	kp, kn := str(name)
+	vp, vn := raw(value)
+	return Status(proxyReplaceHeaderMapValue(2, kp, kn, vp, vn))
+}
+
 // RemoveResponseHeader removes a response header.
 func RemoveResponseHeader(name string) Status {
 	p, n := str(name)

@@ -38,6 +38,7 @@ type Records struct {
 	op                                [1]admission.Op
 	reconcileOp, retireOp, maintainOp admission.Op
 	acquires                          []admission.Op
+	foreseen                          [2]admission.Op
 
 	ops    []*admission.Op // what commit stores in one swap
 	single [1]*admission.Op
@@ -301,6 +302,28 @@ func (r *Records) Release(p Permit, f admission.Finish) {
 	f.BreakerGen, f.Use = p.BreakerGen, admission.Duration(r.now-p.Since)
 	k.journal = append(k.journal, admission.Release(admission.Target{}, p.Tenant, p.Seq, f))
 	r.commit(k, nil)
+}
+
+// Foresee returns what a request like the permit's would be told that asks the same key once the permit is given back
+// with that finish: granted, open, closed, or full, and then in how many seconds it is worth to come back. Nothing is
+// stored. Where the record can't be read, it is granted.
+func (r *Records) Foresee(p *Permit, f admission.Finish) (v admission.Verdict, retryAfter int) {
+	k := p.Key
+	state, _, res := get(k.data)
+	if res != stored || state == nil {
+		return admission.VerdictGranted, 0
+	}
+	f.BreakerGen, f.Use = p.BreakerGen, admission.Duration(r.now-p.Since)
+	target := r.target(k)
+	r.foreseen[0] = admission.Release(target, p.Tenant, p.Seq, f)
+	target.Expect = false // the release may have taken the last of this worker's permits
+	r.foreseen[1] = admission.Acquire(target, admission.Request{Tenant: p.Tenant, Weight: 1, Seq: p.Seq})
+	r.collect(k, r.foreseen[:])
+	_, e := r.machine.Steps(state, r.ops)
+	if e.Verdict >= admission.VerdictStale {
+		return admission.VerdictGranted, 0
+	}
+	return e.Verdict, e.RetryAfter
 }
 
 // Report tells how the breaker's probe will end.
