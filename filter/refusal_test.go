@@ -61,7 +61,7 @@ type refusalTypes struct {
 }
 
 // The refusal that docs/configuration.md shows is a real one, but for the seconds.
-func TestTheShownRefusalIsReal(t *testing.T) {
+func TestFinding_D1_TheShownRefusalIsReal(t *testing.T) {
 	page, err := os.ReadFile("../docs/configuration.md")
 	require.NoError(t, err)
 	_, shown, found := strings.Cut(string(page), "```http\n")

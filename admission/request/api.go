@@ -14,7 +14,7 @@ const (
 
 // APIOf tells by a request's path for whose clients it is. Anthropic's clients speak to Google's Vertex, too.
 func APIOf(path string) API {
-	walk := segmentWalk{path: cutQuery(path)}
+	walk := segmentWalk{path: cutQuery(path), effort: effort{left: leastEffort}}
 	if !walk.back() {
 		return APIOther
 	}

@@ -1,6 +1,7 @@
 package request
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -124,4 +125,35 @@ func FuzzPathValue(f *testing.F) {
 		require.Equal(t, ok, value != "")
 		require.Equal(t, strings.Trim(value, blanks), value)
 	})
+}
+
+// No path keeps a worker for long, however long it is and however many readings it has. One that takes too much effort
+// is governed.
+func TestAHostilePathTakesLittleTime(t *testing.T) {
+	var patterns []string
+	for i := range 20 {
+		patterns = append(patterns, fmt.Sprintf("POST /*:generateContent%d", i), fmt.Sprintf("POST /v%d/*/*/invoke", i))
+	}
+	routes := routesOf(t, patterns...)
+	const long = 60_000
+	for name, path := range map[string]string{
+		"almost a pattern":   strings.Repeat("a:generateConten", long/16),
+		"every reading":      strings.Repeat(`%2f%2e;\\ %80a:`, long/18) + ":generateContent",
+		"blanks":             strings.Repeat("%20", long/3) + ":generateContent",
+		"dots":               strings.Repeat("/%2e.;%2f\\ ", long/13) + "chat",
+		"separators":         strings.Repeat("/%2f\\;%20", long/10),
+		"one segment":        strings.Repeat("%61", long/3),
+		"stars":              "/v1/" + strings.Repeat("%2f*:", long/6) + "/invoke",
+		"half a verb, often": strings.Repeat(":generate%20Con", long/15),
+	} {
+		began := time.Now()
+		for range 50 {
+			MatchRoute(routes, "POST", "/"+path)
+			PathValue("/deployments/", "/", "/"+path)
+			APIOf("/" + path)
+		}
+		require.Less(t, time.Since(began), 5*time.Second, name)
+		_, governed := MatchRoute(routes, "POST", "/"+path+"/x:generateContent7")
+		require.True(t, governed, "%s: the end of it is a governed path", name)
+	}
 }

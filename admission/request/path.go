@@ -73,11 +73,31 @@ func cutQuery(path string) string {
 	return path
 }
 
+// An effort is how many steps may still be made to read a path. The longest path that a client can send has 32
+// readings, each of which would be compared with each pattern, from each character on: that could keep a worker for a
+// second. What a client of good will sends takes a small part of it.
+type effort struct{ left int }
+
+const (
+	leastEffort    = 1 << 15
+	effortPerRoute = 1 << 10
+)
+
+// spend makes one step; false: there are none left.
+func (e *effort) spend() bool {
+	e.left--
+	return e.left >= 0
+}
+
+// over reports whether a step was not made.
+func (e *effort) over() bool { return e.left < 0 }
+
 // A segmentWalk goes through the segments of a path in one reading, from the last to the first. It leaves out empty
 // ones. Segments are still percent-encoded.
 type segmentWalk struct {
 	path    string // what is still to be read of it
 	reading reading
+	effort  effort
 	whole   bool   // an escaped separator is part of its segment, whatever the reading says of it
 	segment string // the current segment
 	skip    int    // how many segments to the left are removed by a `..`
@@ -86,7 +106,7 @@ type segmentWalk struct {
 
 // back moves to the next segment to the left. It returns false if there is none.
 func (w *segmentWalk) back() bool {
-	for !w.atStart {
+	for !w.atStart && !w.effort.over() {
 		w.segment = w.cut()
 		dots := 0
 		if w.reading&dotSegments != 0 {
@@ -94,7 +114,7 @@ func (w *segmentWalk) back() bool {
 		}
 		switch {
 		case w.segment == "" || dots == 1:
-		case w.reading&blankSegments != 0 && segmentMatches("", w.segment, false):
+		case w.reading&blankSegments != 0 && segmentMatches("", w.segment, false, &w.effort):
 		case dots == 2:
 			w.skip++
 		case w.skip > 0:
@@ -108,7 +128,7 @@ func (w *segmentWalk) back() bool {
 
 // cut removes the last segment from the path and returns it, even an empty or a dot segment.
 func (w *segmentWalk) cut() string {
-	for i := len(w.path) - 1; i >= 0; i-- {
+	for i := len(w.path) - 1; i >= 0 && w.effort.spend(); i-- {
 		if n := w.separator(i); n > 0 {
 			s := w.path[i+n:]
 			w.path = w.path[:i]
@@ -142,6 +162,7 @@ func (w *segmentWalk) withoutParameters(segment string) string {
 	if w.reading&parameters == 0 {
 		return segment
 	}
+	w.effort.left -= len(segment)
 	for i := range len(segment) {
 		if c, n := decodedAt(segment, i); c == ';' && (n == 1 || w.reading&escapes != 0) {
 			return segment[:i]
@@ -186,9 +207,12 @@ func decodedAt(s string, i int) (c byte, n int) {
 // earlier ones matched more, the last one would have less to choose from. Nothing is passed over directly behind a `*`,
 // which has that choice. So each try passes over a run of characters only when the pattern has matched something since
 // the `*`, and the time is at most len(pattern) * len(segment).
-func segmentMatches(pattern, segment string, last bool) bool {
+func segmentMatches(pattern, segment string, last bool, e *effort) bool {
 	p, star, retry := 0, -1, 0
 	for i := 0; i < len(segment); {
+		if !e.spend() {
+			return false
+		}
 		c, n := decodedAt(segment, i)
 		switch {
 		case p < len(pattern) && pattern[p] == '*':
@@ -223,10 +247,12 @@ func segmentMatches(pattern, segment string, last bool) bool {
 // several other readings the one with the most separators comes first. Dot segments are always resolved: they are no
 // value.
 //
+// A path that takes too much effort to read has no value.
+//
 // The value is percent-decoded, without the blanks at its ends. It may hold any byte. For most paths this allocates
 // once: they have at most MaxRouteSegments segments, and no escapes.
 func PathValue(prefix, suffix, path string) (value string, ok bool) {
-	t := pathTemplate{segments: make([]string, 0, config.MaxRouteSegments)}
+	t := pathTemplate{segments: make([]string, 0, config.MaxRouteSegments), effort: effort{left: leastEffort}}
 	path = cutQuery(path)
 	t.prefix, _ = text.CutPrefix(prefix, "/")
 	t.suffix = text.WithoutSlashAtEnd(suffix)
@@ -236,12 +262,15 @@ func PathValue(prefix, suffix, path string) (value string, ok bool) {
 			return value, true
 		}
 	}
-	return t.valueIn(path, bits, false)
+	if value, ok = t.valueIn(path, bits, false); t.effort.over() {
+		return "", false
+	}
+	return value, ok
 }
 
 // hasDotSegment reports whether a value has a `.` or `..` between slashes, of either kind, or at its ends.
 func hasDotSegment(value string) bool {
-	w := segmentWalk{path: value, reading: backslashes}
+	w := segmentWalk{path: value, reading: backslashes, effort: effort{left: len(value) + 1}}
 	for w.back() {
 		if dotsOf(w.segment) > 0 {
 			return true
@@ -256,41 +285,44 @@ type pathTemplate struct {
 
 	prefix, suffix string
 	segments       []string // of the path in one reading, the last one first
+	effort         effort
 }
 
 // valueIn returns the placeholder's value in the first reading of a path that has one, of those with some of the bits.
 func (t *pathTemplate) valueIn(path string, bits reading, whole bool) (value string, ok bool) {
 	for r := bits; ; r = (r - 1) & bits {
 		t.segments = t.segments[:0]
-		for w := (segmentWalk{path: path, reading: r | dotSegments, whole: whole}); w.back(); {
+		w := segmentWalk{path: path, reading: r | dotSegments, whole: whole, effort: t.effort}
+		for w.back() {
 			t.segments = text.PutText(t.segments, w.segment)
 		}
+		t.effort = w.effort
 		for i := len(t.segments) - 1; i >= 0 && !ok; i-- {
-			value, ok = templateValue(t.prefix, t.suffix, t.segments, i)
+			value, ok = t.valueAt(i)
 		}
-		if ok || r == 0 {
+		if ok || r == 0 || t.effort.over() {
 			return value, ok
 		}
 	}
 }
 
-// templateValue returns the placeholder's value if the template matches from segments[i] on. segments are a path's, the
-// last one first.
-func templateValue(prefix, suffix string, segments []string, i int) (value string, ok bool) {
-	first, rest, more := text.Cut(prefix, "/")
+// valueAt returns the placeholder's value if the template matches from segments[i] on.
+func (t *pathTemplate) valueAt(i int) (value string, ok bool) {
+	first, rest, more := text.Cut(t.prefix, "/")
 	for more {
-		if i == 0 || !segmentMatches(first, segments[i], false) {
+		if i == 0 || !segmentMatches(first, t.segments[i], false, &t.effort) {
 			return "", false
 		}
 		i--
 		first, rest, more = text.Cut(rest, "/")
 	}
-	last, rest, more := text.Cut(suffix, "/")
-	value, ok = cutFold(decoded(segments[i]), first, last)
+	last, rest, more := text.Cut(t.suffix, "/")
+	t.effort.left -= len(t.segments[i])
+	value, ok = cutFold(decoded(t.segments[i]), first, last)
 	for ok && more {
 		i--
 		last, rest, more = text.Cut(rest, "/")
-		ok = i >= 0 && segmentMatches(last, segments[i], i == 0)
+		ok = i >= 0 && segmentMatches(last, t.segments[i], i == 0, &t.effort)
 	}
 	return value, ok
 }

@@ -10,8 +10,8 @@ import (
 //
 // A client can't avoid a route by the way it writes a path. Methods are compared without regard to the case of ASCII
 // letters. A route matches when it matches any reading of the path (see reading), and its segments match as any
-// upstream would match them (see segmentMatches). Nothing here allocates. A path with several readings takes longer, at
-// most readings (32) * len(path) * len(pattern).
+// upstream would match them (see segmentMatches). Nothing here allocates. A path that takes too much effort to read is
+// governed by the first route.
 func MatchRoute(routes []config.Route, method, path string) (route *config.Route, ok bool) {
 	if len(routes) == 0 {
 		return nil, true
@@ -19,10 +19,14 @@ func MatchRoute(routes []config.Route, method, path string) (route *config.Route
 	path = cutQuery(path)
 	first := len(routes)
 	bits := readingsOf(path)
+	e := effort{left: leastEffort + effortPerRoute*len(routes)}
 	for r := bits; ; r = (r - 1) & bits {
-		var tail pathTail
+		tail := pathTail{effort: e}
 		tail.fill(path, r)
 		first = matchTail(routes[:first], method, &tail)
+		if e = tail.effort; e.over() {
+			return &routes[first%len(routes)], true
+		}
 		if r == 0 {
 			break
 		}
@@ -48,15 +52,17 @@ func matchTail(routes []config.Route, method string, tail *pathTail) int {
 type pathTail struct {
 	segments [config.MaxRouteSegments]string
 	n        int
+	effort   effort
 }
 
 // fill reads the last segments of a path in one reading.
 func (t *pathTail) fill(path string, r reading) {
-	w := segmentWalk{path: path, reading: r}
+	w := segmentWalk{path: path, reading: r, effort: t.effort}
 	for t.n < config.MaxRouteSegments && w.back() {
 		t.segments[t.n] = w.segment
 		t.n++
 	}
+	t.effort = w.effort
 }
 
 // matches reports whether the path ends with the segments of a pattern.
@@ -65,7 +71,7 @@ func (t *pathTail) matches(pattern []string) bool {
 		return false
 	}
 	for i := range pattern {
-		if !segmentMatches(pattern[len(pattern)-1-i], t.segments[i], i == 0) {
+		if !segmentMatches(pattern[len(pattern)-1-i], t.segments[i], i == 0, &t.effort) {
 			return false
 		}
 	}

@@ -172,20 +172,20 @@ var bootstrapCases = []struct {
 	{"circuit-breakers", []string{thresholds, "- {max_requests: 7, max_connections: 8, max_pending_requests: 9}"}, "- {max_requests: 7", `max_requests (7) is below the 8 requests`},
 	{"circuit-breakers", []string{thresholds, "- {priority: HIGH, max_requests: 7}", `"queue": 4,`, `"queue": 1400,`, `"queue": 4,`, `"queue": 1400,`}, "- name: model\n      type", "max_requests (1024 by default), max_connections (1024 by default), max_pending_requests (1024 by default) is below the 1404"},
 	{"", []string{thresholds, "- {max_requests: 8, max_connections: 1, max_pending_requests: 1}", "use_downstream_protocol_config: {http_protocol_options: {}, http2_protocol_options: {}}", "explicit_http_config: {http2_protocol_options: {}}"}, "", ""},
-	{"short-timeout", []string{"stream_idle_timeout: 660s", "stream_idle_timeout: 60s"}, "stream_idle_timeout: 60s", "stream_idle_timeout is 1m0s, and a request may wait 1m0s"},
-	{"short-timeout", []string{"request_timeout: 360s", "request_timeout: 0.5s"}, "request_timeout: 0.5s", "request_timeout is 500ms"},
+	{"short-timeout", []string{"stream_idle_timeout: 1860s", "stream_idle_timeout: 60s"}, "stream_idle_timeout: 60s", "stream_idle_timeout is 1m0s, and a request may wait 1m0s"},
+	{"short-timeout", []string{"request_timeout: 0s", "request_timeout: 0.5s"}, "request_timeout: 0.5s", "request_timeout is 500ms"},
 	{"short-timeout", []string{"max_stream_duration: 86400s", "max_stream_duration: 45s"}, "max_stream_duration: 45s", "max_stream_duration is 45s"},
 	{"short-timeout", []string{"                            timeout: 0s\n", ""}, "route:\n                            cluster: model", "ends each answer after 15s"},
 	{"short-timeout", []string{"                        - match:\n                            prefix: /\n                            headers:", "                        - {match: {prefix: /old}, redirect: {path_redirect: /}}\n                        - match:\n                            prefix: /\n                            headers:", "                            timeout: 0s\n", ""}, "route:\n                            cluster: model", "ends each answer after 15s"},
-	{"short-timeout", []string{"timeout: 0s\n", "timeout: 30s\n"}, "timeout: 30s\n                            retry", "a try may wait 30s"},
-	{"", []string{"timeout: 0s\n", "timeout: 31s\n"}, "", ""},
+	{"short-timeout", []string{" timeout: 0s\n", " timeout: 30s\n"}, "timeout: 30s\n                            retry", "a try may wait 30s"},
+	{"", []string{" timeout: 0s\n", " timeout: 31s\n"}, "", ""},
 	{"", []string{"                        - match:\n                            prefix: /\n                          route:", "                        - match: {path: /healthz}\n                          route: {cluster: model}\n                        - match:\n                            prefix: /\n                          route:"}, "", ""},
-	{"no-stream-limit", []string{"stream_idle_timeout: 660s", "stream_idle_timeout: 0s", "max_stream_duration: 86400s", "max_stream_duration: 0s"}, "stream_idle_timeout: 0s", "stays for ever"},
-	{"", []string{"stream_idle_timeout: 660s", "stream_idle_timeout: 0s"}, "", ""},
+	{"no-stream-limit", []string{"stream_idle_timeout: 1860s", "stream_idle_timeout: 0s", "max_stream_duration: 86400s", "max_stream_duration: 0s"}, "stream_idle_timeout: 0s", "stays for ever"},
+	{"", []string{"stream_idle_timeout: 1860s", "stream_idle_timeout: 0s"}, "", ""},
 	{"extra-requests", []string{routeAction, routeAction + "                            request_mirror_policies: [{cluster: copy}]\n"}, "request_mirror_policies", "mirrored"},
 	{"extra-requests", []string{"                      domains: [\"*\"]\n", "                      domains: [\"*\"]\n                      hedge_policy: {hedge_on_per_try_timeout: true}\n", `"stage": "attempt"`, `"stage": "request"`, `"per": "attempt",`, "", `"per": "attempt",`, ""}, "hedge_policy", "hedging"},
 	{"", []string{routeAction, routeAction + "                            hedge_policy: {hedge_on_per_try_timeout: true}\n"}, "", ""},
-	{"short-timeout", []string{"stream_idle_timeout: 660s", "streamIdleTimeout: 20s"}, "streamIdleTimeout", "stream_idle_timeout is 20s"}, // Envoy takes both spellings
+	{"short-timeout", []string{"stream_idle_timeout: 1860s", "streamIdleTimeout: 20s"}, "streamIdleTimeout", "stream_idle_timeout is 20s"}, // Envoy takes both spellings
 }
 
 func TestFinding_D8_WhatBitesInABootstrapIsWarnedOf(t *testing.T) {
