@@ -52,7 +52,7 @@ func TestGetClientsSaysWhatIsMissing(t *testing.T) {
 		"venv": {failing(`mkdir -p "$3/bin"`, "exit 1"), "", "python",
 			"error: python3 can't make a virtual environment: install its venv module"},
 		"a newer": {failing(`"-c import hashlib"`, `"-c import sys"*) exit 1 ;; "-c import hashlib"`), "", "python",
-			"error: python3 is older than 3.9"},
+			"error: python3 is older than 3.11"},
 		"PyPI": {failing(`"-m venv"`, `"-m pip") echo "ERROR: no route"; exit 1 ;; "-m venv"`), "", "python",
 			"error: pip can't get the Python clients: ERROR: no route; is PyPI reachable?"},
 		"registry": {clientsPython, "echo 'npm error no route'; exit 1", "javascript",
