@@ -159,7 +159,7 @@ func (n *notes) sayLeftOut() {
 // line writes a line above what stands in the last line.
 func (n *notes) line(text string) {
 	before := ""
-	if n.live != "" {
+	if n.isLive { // also where the terminal has shown what was typed
 		before = clearLine
 	}
 	fmt.Fprintf(n.w, "%sheadgate: %s\n", before, cut(shown(text), noteLength))

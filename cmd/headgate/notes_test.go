@@ -48,7 +48,7 @@ func TestFinding_D10_ALiveLineStaysLastAndGoes(t *testing.T) {
 	done()
 	n.say("after it")
 	live := "headgate: starting\\nEnvoy" + strings.Repeat("x", liveLength-len("starting\\nEnvoy")) + "... (0 s)"
-	require.Equal(t, clearLine+live+clearLine+"headgate: a line\n"+live+clearLine+"headgate: after it\n", said.String())
+	require.Equal(t, clearLine+live+clearLine+"headgate: a line\n"+live+clearLine+clearLine+"headgate: after it\n", said.String())
 }
 
 // Beyond a terminal a line says once what goes on.
