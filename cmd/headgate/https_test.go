@@ -16,7 +16,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -62,16 +61,13 @@ func sign(t *testing.T, template, parent *x509.Certificate, signer *ecdsa.Privat
 	return der, key
 }
 
-// serve starts an HTTPS server with a certificate for name only. Its reply is the name that the client sent as SNI, and, in a
-// header, the protocol.
+// serve starts an HTTPS server with a certificate for name only. Its reply is the name that the client sent as SNI.
 func (a *authority) serve(t *testing.T, name string) uint16 {
 	t.Helper()
 	der, key := sign(t, &x509.Certificate{DNSNames: []string{name}}, a.certificate, a.key)
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("spoken", r.Proto)
 		fmt.Fprint(w, r.TLS.ServerName)
 	}))
-	server.EnableHTTP2 = true
 	server.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.StartTLS()
@@ -100,57 +96,5 @@ func TestRunSendsSNIAndVerifiesTheUpstreamsCertificate(t *testing.T) {
 			require.Equal(t, "localhost", whole(t, reply.Body))
 		}
 		require.NoError(t, h.cmd.Process.Signal(os.Interrupt))
-	}
-}
-
-// http2Client speaks HTTP/2 without TLS.
-func http2Client(t *testing.T) *http.Client {
-	t.Helper()
-	transport := &http.Transport{Protocols: new(http.Protocols)}
-	transport.Protocols.SetUnencryptedHTTP2(true)
-	t.Cleanup(transport.CloseIdleConnections)
-	return &http.Client{Transport: transport}
-}
-
-// plainServer speaks HTTP/1.1 and HTTP/2 without TLS. Its reply has the protocol in a header.
-func plainServer(t *testing.T) (url string) {
-	t.Helper()
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("spoken", r.Proto)
-	}))
-	server.Config.Protocols = new(http.Protocols)
-	server.Config.Protocols.SetHTTP1(true)
-	server.Config.Protocols.SetUnencryptedHTTP2(true)
-	server.Start()
-	t.Cleanup(server.Close)
-	return server.URL
-}
-
-func TestRunSpeaksTheClientsProtocolToTheUpstream(t *testing.T) {
-	tls := newAuthority(t)
-	for _, url := range []string{plainServer(t), fmt.Sprintf("https://localhost:%d", tls.serve(t, "localhost"))} {
-		h := runGateway(t, []string{"SSL_CERT_FILE=" + tls.bundle}, "--upstream", url)
-		for want, client := range map[string]*http.Client{"HTTP/1.1": http.DefaultClient, "HTTP/2.0": http2Client(t)} {
-			for _, path := range []string{"/v1/chat/completions", "/v1/files"} {
-				reply, err := client.Post("http://"+h.printed(gatewayURL)+path, "application/json", strings.NewReader("{}"))
-				require.NoError(t, err)
-				reply.Body.Close()
-				require.Equal(t, http.StatusOK, reply.StatusCode)
-				require.Equal(t, want, reply.Header.Get("spoken"), url+path)
-			}
-		}
-		require.NoError(t, h.cmd.Process.Signal(os.Interrupt))
-	}
-}
-
-func TestHTTP2ClientsOfAnHTTP1UpstreamGetAnErrorThatSaysSo(t *testing.T) {
-	url, _ := recordingUpstream(t)
-	h := runGateway(t, nil, "--upstream", url, "--retry", "0")
-	for _, path := range []string{"/v1/chat/completions", "/v1/files"} {
-		reply, err := http2Client(t).Post("http://"+h.printed(gatewayURL)+path, "application/json", strings.NewReader("{}"))
-		require.NoError(t, err)
-		defer reply.Body.Close()
-		require.Equal(t, http.StatusBadGateway, reply.StatusCode)
-		require.Contains(t, whole(t, reply.Body), `"code":"UPSTREAM_INVALID"`)
 	}
 }

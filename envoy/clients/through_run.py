@@ -6,7 +6,6 @@ import sys
 import anthropic
 import boto3
 import botocore.config
-import grpc
 import ollama
 import openai
 
@@ -97,17 +96,6 @@ def bedrock_converse():
     messages = [{"role": "user", "content": [{"text": "hello"}]}]
     for event in bedrock().converse_stream(modelId=PROFILE, messages=messages)["stream"]:
         yield event["contentBlockDelta"]["delta"]["text"]
-
-
-def grpc_plain():
-    with grpc.insecure_channel(ADDRESS) as channel:
-        yield channel.unary_unary("/pkg.Model/Ask")(b"hello", timeout=30).decode()
-
-
-def grpc_stream():
-    with grpc.insecure_channel(ADDRESS) as channel:
-        for message in channel.unary_stream("/pkg.Model/Watch")(b"hello", timeout=30):
-            yield message.decode()
 
 
 def say(line):

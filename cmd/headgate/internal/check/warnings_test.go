@@ -171,7 +171,7 @@ var bootstrapCases = []struct {
 	{"", []string{"address: {socket_address: {address: 127.0.0.1, port_value: 9901}}", `address: {socket_address: {address: "::1", port_value: 9901}}`}, "", ""},
 	{"circuit-breakers", []string{thresholds, "- {max_requests: 7, max_connections: 8, max_pending_requests: 9}"}, "- {max_requests: 7", `max_requests (7) is below the 8 requests`},
 	{"circuit-breakers", []string{thresholds, "- {priority: HIGH, max_requests: 7}", `"queue": 4,`, `"queue": 1400,`, `"queue": 4,`, `"queue": 1400,`}, "- name: model\n      type", "max_requests (1024 by default), max_connections (1024 by default), max_pending_requests (1024 by default) is below the 1404"},
-	{"", []string{thresholds, "- {max_requests: 8, max_connections: 1, max_pending_requests: 1}", "use_downstream_protocol_config: {http_protocol_options: {}, http2_protocol_options: {}}", "explicit_http_config: {http2_protocol_options: {}}"}, "", ""},
+	{"", []string{thresholds, "- {max_requests: 8, max_connections: 1, max_pending_requests: 1}", "explicit_http_config: {http_protocol_options: {}}", "explicit_http_config: {http2_protocol_options: {}}"}, "", ""},
 	{"short-timeout", []string{"stream_idle_timeout: 1860s", "stream_idle_timeout: 60s"}, "stream_idle_timeout: 60s", "stream_idle_timeout is 1m0s, and a request may wait 1m0s"},
 	{"short-timeout", []string{"request_timeout: 0s", "request_timeout: 0.5s"}, "request_timeout: 0.5s", "request_timeout is 500ms"},
 	{"short-timeout", []string{"max_stream_duration: 86400s", "max_stream_duration: 45s"}, "max_stream_duration: 45s", "max_stream_duration is 45s"},
