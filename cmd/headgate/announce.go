@@ -15,7 +15,9 @@ func (p *runPlan) announce(w io.Writer, address netip.AddrPort, admin string) {
 	if mode := p.modeLine(); mode != "" {
 		fmt.Fprintf(w, "Mode:    %s\n", mode)
 	}
-	fmt.Fprintf(w, "Limits:  %s\n", p.limitsLine())
+	if p.mode != "disabled" {
+		fmt.Fprintf(w, "Limits:  %s\n", p.limitsLine())
+	}
 	fmt.Fprintf(w, "For:     %s\n", p.forLine())
 	fmt.Fprintf(w, "Retries: %s\n", p.retries.String())
 	fmt.Fprintf(w, "Numbers: http://%s/stats?filter=wasmcustom.headgate\n", admin)
@@ -26,7 +28,9 @@ func (p *runPlan) announce(w io.Writer, address netip.AddrPort, admin string) {
 	default:
 		fmt.Fprintln(w, "Open:    other machines can reach it, so x-tenant is ignored; all requests are one tenant's")
 	}
-	fmt.Fprintf(w, "\nTry it:\n  %s\n", p.curl(url))
+	if p.file == nil { // what a configuration of one's own governs, and wants to know of a request, its owner knows best
+		fmt.Fprintf(w, "\nTry it:\n  %s\n", p.curl(url))
+	}
 	if p.sample {
 		fmt.Fprintf(w, "See the limits, with 8 at once:\n  %s\n", sampleBurst(url))
 	}
