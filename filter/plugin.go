@@ -26,13 +26,13 @@ type plugin struct {
 	stats    globalStats
 	asserted bool // the configured limits are in the records
 
-	turn    turn             // the current callback
-	timer   timer            // when the host calls next: timer.go
-	records *records.Records // permits and tickets
-	backlog backlog          // waits that are decided: wait.go
-	leavers leavers          // streams that wait for their release: release.go
-	ghosts  ghosts           // requests that go on in shadow only: shadow.go
-	bodies  bodies           // bodies in which the model is looked for: body.go
+	turn     turn             // the current callback
+	timer    timer            // when the host calls next: timer.go
+	records  *records.Records // permits and tickets
+	backlog  backlog          // waits that are decided: wait.go
+	leavers  leavers          // streams that wait for their release: release.go
+	virtuals virtuals         // requests that go on in shadow only: shadow.go
+	bodies   bodies           // bodies in which the model is looked for: body.go
 
 	out  []byte    // scratch
 	free []*stream // for reuse
@@ -143,7 +143,7 @@ func (p *plugin) OnTick() {
 	}
 	p.releaseDue()
 	p.giveUpSearches()
-	p.endGhosts()
+	p.endVirtuals()
 	p.records.Age()
 	p.records.MaintainAgain()
 	p.records.TakeUp()
@@ -186,7 +186,7 @@ func (p *plugin) OnPluginDone() bool {
 		p.begin()
 		p.awaitNext() // it ticks no more: all are due now
 		p.releaseDue()
-		p.forgetGhosts()
+		p.forgetVirtuals()
 		p.records.Leave()
 	}
 	return true

@@ -17,7 +17,7 @@ type virtualLife struct {
 	took  int64 // how long the real request went on after asked
 	over  bool  // the real request has ended
 	ends  int64 // when the virtual request gives its permits back; 0: not known yet
-	ghost int   // its place in ghosts.all, from 1; 0: none
+	place int   // its place in virtuals.all, from 1; 0: none
 }
 
 // beginVirtual begins the virtual life of a request in shadow mode, once.
@@ -45,7 +45,7 @@ func (s *stream) endVirtually() {
 	switch {
 	case s.ticket.Open() || s.fate != fateNone: // it waits, and will be called again
 	case len(s.held) == 0 || v.began+v.took <= p.turn.now:
-		p.ghosts.remove(s)
+		p.virtuals.remove(s)
 		s.countEnds()
 		s.releaseAll(s.answer.outcome)
 		s.recycle()
@@ -54,7 +54,7 @@ func (s *stream) endVirtually() {
 		v.ends = v.began + v.took
 		p.WakeBy(v.ends)
 	}
-	p.ghosts.add(s)
+	p.virtuals.add(s)
 }
 
 // hasGivenUp reports whether the client left before it had any answer. Its patience would have been over at the same
@@ -70,36 +70,36 @@ func (s *stream) onRealEnd() {
 	s.endVirtually()
 }
 
-// ghosts are the requests that go on in the virtual gateway after the real ones have ended. They hold or wait, so there
-// are no more of them than limits and queues allow.
-type ghosts struct {
+// virtuals are the requests that go on in the virtual gateway after the real ones have ended. They hold or wait, so
+// there are no more of them than limits and queues allow.
+type virtuals struct {
 	all  []*stream
 	next int64 // none of them ends before this; 0: none does by time
 }
 
-func (g *ghosts) add(s *stream) {
-	if s.virtual.ghost == 0 {
+func (g *virtuals) add(s *stream) {
+	if s.virtual.place == 0 {
 		g.all = append(g.all, s)
-		s.virtual.ghost = len(g.all)
+		s.virtual.place = len(g.all)
 	}
 	if at := s.virtual.ends; at > 0 && (g.next == 0 || at < g.next) {
 		g.next = at
 	}
 }
 
-func (g *ghosts) remove(s *stream) {
-	if at := s.virtual.ghost; at > 0 {
+func (g *virtuals) remove(s *stream) {
+	if at := s.virtual.place; at > 0 {
 		n := len(g.all)
 		last := g.all[n-1]
-		g.all[at-1], last.virtual.ghost = last, at
-		g.all[n-1], s.virtual.ghost = nil, 0
+		g.all[at-1], last.virtual.place = last, at
+		g.all[n-1], s.virtual.place = nil, 0
 		g.all = g.all[:n-1]
 	}
 }
 
-// endGhosts ends those whose time has come.
-func (p *plugin) endGhosts() {
-	g := &p.ghosts
+// endVirtuals ends those whose time has come.
+func (p *plugin) endVirtuals() {
+	g := &p.virtuals
 	if g.next == 0 || p.turn.now < g.next {
 		if g.next > 0 {
 			p.WakeBy(g.next)
@@ -115,9 +115,9 @@ func (p *plugin) endGhosts() {
 	}
 }
 
-// forgetGhosts ends all of them at the end of the plugin context: nobody would be left to end them.
-func (p *plugin) forgetGhosts() {
-	for g := &p.ghosts; len(g.all) > 0; {
+// forgetVirtuals ends all of them at the end of the plugin context: nobody would be left to end them.
+func (p *plugin) forgetVirtuals() {
+	for g := &p.virtuals; len(g.all) > 0; {
 		s := g.all[len(g.all)-1]
 		g.remove(s)
 		s.abandon()

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"crypto/hmac"
-	"crypto/sha1"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
@@ -183,14 +182,11 @@ func (api *scriptedAPI) answer(call *clientCall, w io.Writer, flush func()) {
 
 // openSocket opens a WebSocket, and answers the client's first message.
 func (api *scriptedAPI) openSocket(w http.ResponseWriter, r *http.Request, call *clientCall) {
-	connection, buffered, err := http.NewResponseController(w).Hijack()
+	connection, buffered, err := rig.AcceptSocket(w, r)
 	if err != nil {
 		return
 	}
 	defer connection.Close()
-	accept := sha1.Sum([]byte(r.Header.Get("sec-websocket-key") + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11")) // RFC 6455
-	_, _ = io.WriteString(connection, "HTTP/1.1 101 Switching Protocols\r\nconnection: Upgrade\r\nupgrade: websocket\r\n"+
-		"sec-websocket-accept: "+base64.StdEncoding.EncodeToString(accept[:])+"\r\n\r\n")
 	if _, err := buffered.ReadByte(); err != nil {
 		return
 	}

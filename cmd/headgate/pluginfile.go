@@ -3,15 +3,12 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"strings"
-
-	"go.yaml.in/yaml/v3"
 
 	"github.com/headgate/headgate/admission/config"
+	"github.com/headgate/headgate/cmd/headgate/internal/check"
 )
 
 // A pluginFile is a plugin configuration that a person wrote. It takes the place of what the flags would make.
@@ -72,35 +69,7 @@ func asJSON(text []byte) ([]byte, error) {
 	if bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) {
 		return text, nil
 	}
-	var value any
-	if err := yaml.Unmarshal(text, &value); err != nil {
-		return nil, errors.New(strings.Join(strings.Fields(err.Error()), " "))
-	}
-	if _, isMap := value.(map[string]any); !isMap {
-		return nil, errors.New("is no plugin configuration: want a JSON object or a YAML map")
-	}
-	return json.Marshal(withTextKeys(value))
-}
-
-// withTextKeys makes text of the keys that YAML reads as numbers or switches, as in `keys: {7: 2}`.
-func withTextKeys(value any) any {
-	switch value := value.(type) {
-	case map[string]any:
-		for key, v := range value {
-			value[key] = withTextKeys(v)
-		}
-	case map[any]any:
-		texts := map[string]any{}
-		for key, v := range value {
-			texts[fmt.Sprint(key)] = withTextKeys(v)
-		}
-		return texts
-	case []any:
-		for i, v := range value {
-			value[i] = withTextKeys(v)
-		}
-	}
-	return value
+	return check.YAMLAsJSON(text)
 }
 
 // A jsonField is a field of a JSON object.

@@ -87,10 +87,10 @@ func TestFinding_D6_AFileThatIsWrongIsRefusedWithItsField(t *testing.T) {
 		`{"pools": [{"name": "mine", "limit": -1}]}`: `pools\[0\]\.limit: -1 `,
 		"pools:\n- {name: mine, limit: many}\n":      `pools\[0\]\.limit: "many" `,
 		`{"pools": [{"name": "mine", "limit": 1}`:    `line 1`,
-		"pools:\n\t- x\n":                            `yaml: line 2: `,
+		"pools:\n\t- x\n":                            `line 2: `,
 		"hello\n":                                    `is no plugin configuration: want a JSON object or a YAML map`,
 		"":                                           `is no plugin configuration: want a JSON object or a YAML map`,
-		"pools: 1\npools: 2\n":                       `mapping key "pools" already defined`,
+		"pools: 1\npools: 2\n":                       `the name "pools" is there twice in one object`,
 	} {
 		file := writePlugin(t, "plugin", text)
 		status, out, errs := call("", "render", "envoy", "--upstream", "http://a", "--config", file)

@@ -2,8 +2,6 @@ package main
 
 import (
 	"bufio"
-	"crypto/sha1"
-	"encoding/base64"
 	"encoding/binary"
 	"io"
 	"net"
@@ -27,14 +25,11 @@ func socketUpstream(t *testing.T) string {
 			_, _ = io.WriteString(w, "{}")
 			return
 		}
-		accept := sha1.Sum([]byte(r.Header.Get("sec-websocket-key") + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"))
-		connection, buffered, err := http.NewResponseController(w).Hijack()
+		connection, buffered, err := rig.AcceptSocket(w, r)
 		if err != nil {
 			return
 		}
 		defer connection.Close()
-		_, _ = io.WriteString(connection, "HTTP/1.1 101 Switching Protocols\r\nconnection: Upgrade\r\nupgrade: websocket\r\n"+
-			"sec-websocket-accept: "+base64.StdEncoding.EncodeToString(accept[:])+"\r\n\r\n")
 		for {
 			message, err := readMessage(buffered)
 			if err != nil {

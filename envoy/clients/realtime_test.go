@@ -1,8 +1,6 @@
 package clients
 
 import (
-	"crypto/sha1"
-	"encoding/base64"
 	"encoding/binary"
 	"io"
 	"net"
@@ -42,14 +40,11 @@ func skipFrame(r io.Reader) (kind byte, err error) {
 func realtimeServer(t *testing.T) (port int) {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		accept := sha1.Sum([]byte(r.Header.Get("sec-websocket-key") + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11")) // RFC 6455
-		connection, buffered, err := http.NewResponseController(w).Hijack()
+		connection, buffered, err := rig.AcceptSocket(w, r)
 		if err != nil {
 			return
 		}
 		defer connection.Close()
-		io.WriteString(connection, "HTTP/1.1 101 Switching Protocols\r\nconnection: Upgrade\r\nupgrade: websocket\r\n"+
-			"sec-websocket-accept: "+base64.StdEncoding.EncodeToString(accept[:])+"\r\n\r\n")
 		const event = `{"type":"response.output_text.delta","delta":"hello"}`
 		for {
 			switch kind, err := skipFrame(buffered); {

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"strings"
@@ -41,11 +42,14 @@ type document struct {
 	lines lines  // of text
 }
 
+// empty is the fault of a file without a document.
+const empty = "is empty (" + wanted + ")"
+
 // readFile reads the documents of a file. With a fault it still returns the documents before it.
 func readFile(name, text string) ([]document, *fault) {
 	begins := strings.TrimLeft(text, " \t\r\n")
 	if begins == "" {
-		return nil, &fault{1, "is empty (" + wanted + ")"}
+		return nil, &fault{1, empty}
 	}
 	isYAML := path.Ext(name) == ".yaml" || path.Ext(name) == ".yml"
 	if begins[0] == '{' || begins[0] == '[' || path.Ext(name) == ".json" {
@@ -60,7 +64,7 @@ func readFile(name, text string) ([]document, *fault) {
 	}
 	roots, f := readYAML(text)
 	if f == nil && len(roots) == 0 {
-		f = &fault{1, "is empty (" + wanted + ")"}
+		f = &fault{1, empty}
 	}
 	var documents []document
 	for _, root := range roots {
@@ -164,4 +168,16 @@ func (r *Report) tells(problem string, from int) bool {
 		}
 	}
 	return false
+}
+
+// YAMLAsJSON returns the one document of a YAML text as JSON.
+func YAMLAsJSON(text []byte) ([]byte, error) {
+	documents, f := readFile(".yaml", string(text))
+	switch {
+	case f != nil && f.text != empty:
+		return nil, fmt.Errorf("line %d: %s", f.line, f.text)
+	case len(documents) != 1 || documents[0].root.kind != kindMap:
+		return nil, errors.New("is no plugin configuration: want a JSON object or a YAML map")
+	}
+	return encode(documents[0].root).bytes, nil
 }
