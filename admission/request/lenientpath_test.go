@@ -137,14 +137,15 @@ func TestAHostilePathTakesLittleTime(t *testing.T) {
 	routes := routesOf(t, patterns...)
 	const long = 60_000
 	for name, path := range map[string]string{
-		"almost a pattern":   strings.Repeat("a:generateConten", long/16),
-		"every reading":      strings.Repeat(`%2f%2e;\\ %80a:`, long/18) + ":generateContent",
-		"blanks":             strings.Repeat("%20", long/3) + ":generateContent",
-		"dots":               strings.Repeat("/%2e.;%2f\\ ", long/13) + "chat",
-		"separators":         strings.Repeat("/%2f\\;%20", long/10),
-		"one segment":        strings.Repeat("%61", long/3),
-		"stars":              "/v1/" + strings.Repeat("%2f*:", long/6) + "/invoke",
-		"half a verb, often": strings.Repeat(":generate%20Con", long/15),
+		"almost a pattern":           strings.Repeat("a:generateConten", long/16),
+		"every reading":              strings.Repeat(`%2f%2e;\\ %80a:`, long/18) + ":generateContent",
+		"blanks":                     strings.Repeat("%20", long/3) + ":generateContent",
+		"dots":                       strings.Repeat("/%2e.;%2f\\ ", long/13) + "chat",
+		"separators":                 strings.Repeat("/%2f\\;%20", long/10),
+		"one segment":                strings.Repeat("%61", long/3),
+		"stars":                      "/v1/" + strings.Repeat("%2f*:", long/6) + "/invoke",
+		"all readings of a long end": `x%2f../\\%5c;%3b/%20/` + strings.Repeat(":%61", long/4),
+		"half a verb, often":         strings.Repeat(":generate%20Con", long/15),
 	} {
 		began := time.Now()
 		for range 50 {
@@ -156,4 +157,23 @@ func TestAHostilePathTakesLittleTime(t *testing.T) {
 		_, governed := MatchRoute(routes, "POST", "/"+path+"/x:generateContent7")
 		require.True(t, governed, "%s: the end of it is a governed path", name)
 	}
+}
+
+// Each step counts, and a path that needs too many is governed and has no value.
+func TestTheEffortForAPathIsCounted(t *testing.T) {
+	e := effort{left: 10}
+	require.False(t, segmentMatches("*:x", strings.Repeat("a", 100)+":x", false, &e))
+	require.True(t, e.over())
+	w := segmentWalk{path: strings.Repeat("/", 100), effort: effort{left: 10}}
+	w.back()
+	require.True(t, w.effort.over())
+	routes := routesOf(t, "POST /x")
+	_, governed := MatchRoute(routes, "POST", "/"+strings.Repeat("a", leastEffort))
+	require.False(t, governed, "a long path that is read to its beginning")
+	_, governed = MatchRoute(routes, "POST", "/"+strings.Repeat("a", leastEffort+effortPerRoute))
+	require.True(t, governed, "one that is not")
+	_, ok := PathValue("/deployments/", "/", "/deployments/m/x")
+	require.True(t, ok)
+	_, ok = PathValue("/deployments/", "/", "/deployments/m/"+strings.Repeat("a", leastEffort))
+	require.False(t, ok)
 }
