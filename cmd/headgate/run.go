@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -30,6 +31,7 @@ type runPlan struct {
 	printConfig bool
 	drain       time.Duration // 0: a signal ends everything at once
 	notes       *notes
+	shadows     atomic.Bool // the plugin runs in the mode shadow
 }
 
 func runCommand(term terminal) *cobra.Command {
@@ -255,6 +257,7 @@ func (p *runPlan) prepare(dir string, bootstrap []byte) (changes *reload, err er
 
 // wait follows the file of --config until Envoy ends or a signal asks to end. Then it lets requests finish.
 func (p *runPlan) wait(asked *signals, proxy *envoyProcess, changes *reload) error {
+	p.shadows.Store(p.modeInForce() == "shadow")
 	stopWatching := p.watch(proxy)
 	defer stopWatching()
 	var looks <-chan time.Time // none without a file
@@ -283,7 +286,7 @@ func (p *runPlan) watch(proxy *envoyProcess) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var ended sync.WaitGroup
 	ended.Go(func() {
-		newWatcher(p.notes, func() ([]byte, error) { return proxy.ask(poolStats) }).watch(ctx)
+		newWatcher(p.notes, func() ([]byte, error) { return proxy.ask(poolStats) }, p.shadows.Load).watch(ctx)
 	})
 	return func() {
 		cancel()

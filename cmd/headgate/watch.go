@@ -19,10 +19,11 @@ const (
 // A watcher tells what changes in the gateway while it runs: breakers that open and close, refusals, and workers that
 // die. It reads Envoy's stats for that.
 type watcher struct {
-	notes *notes
-	stats func() ([]byte, error)
-	now   func() time.Time
-	pools map[string]*watchedPool
+	notes   *notes
+	stats   func() ([]byte, error)
+	shadows func() bool // the mode is shadow: what would happen is told
+	now     func() time.Time
+	pools   map[string]*watchedPool
 }
 
 // A watchedPool is what the watcher knows of a pool.
@@ -36,8 +37,8 @@ type watchedPool struct {
 // poolCounts are the counters of a pool by their names.
 type poolCounts map[string]int
 
-func newWatcher(n *notes, stats func() ([]byte, error)) *watcher {
-	return &watcher{notes: n, stats: stats, now: time.Now, pools: map[string]*watchedPool{}}
+func newWatcher(n *notes, stats func() ([]byte, error), shadows func() bool) *watcher {
+	return &watcher{notes: n, stats: stats, shadows: shadows, now: time.Now, pools: map[string]*watchedPool{}}
 }
 
 // watch looks at the stats until ctx is done.
@@ -83,17 +84,21 @@ func (w *watcher) tellBreaker(name string, pool *watchedPool, now poolCounts) {
 	if opened <= 0 && closed <= 0 {
 		return
 	}
+	is := "is"
+	if w.shadows() {
+		is = "would be"
+	}
 	if opened > 0 {
 		since := pool.failing
-		w.notes.say("the breaker of pool %q is open: the upstream has failed too often (5xx or no answer: %d, 429: %d)", name,
-			now["provider_failure"]-since["provider_failure"], now["provider_429"]-since["provider_429"])
+		w.notes.say("the breaker of pool %q %s open: the upstream has failed too often (5xx or no answer: %d, 429: %d)", name,
+			is, now["provider_failure"]-since["provider_failure"], now["provider_429"]-since["provider_429"])
 	}
 	if closed > 0 {
 		more := ""
 		if open := now["breaker_opened"] - now["breaker_closed"]; open > 0 {
 			more = fmt.Sprintf(" (still open for other keys of the pool: %d)", open)
 		}
-		w.notes.say("the breaker of pool %q is closed again: the upstream answers%s", name, more)
+		w.notes.say("the breaker of pool %q %s closed again: the upstream answers%s", name, is, more)
 	}
 	pool.failing = now
 }
@@ -105,6 +110,8 @@ var refusals = []struct{ counter, meaning string }{
 	{"expired_deadline", "deadline over"},
 	{"rejected_breaker", "breaker open"},
 	{"rejected_closed", "pool closed"},
+	{"shadow_would_reject", "no permit, or the breaker open"},
+	{"shadow_would_expire", "waited too long"},
 }
 
 // tellRefusals tells the pool's first refusals at once, and further ones once in a minute.
@@ -120,7 +127,11 @@ func (w *watcher) tellRefusals(name string, pool *watchedPool, now poolCounts) {
 	if total == 0 || !pool.toldAt.IsZero() && w.now().Sub(pool.toldAt) < refusalsEvery {
 		return
 	}
-	w.notes.say("requests refused by pool %q: %d (%s)", name, total, strings.Join(reasons, ", "))
+	refused := "refused"
+	if w.shadows() {
+		refused = "that would be refused"
+	}
+	w.notes.say("requests %s by pool %q: %d (%s)", refused, name, total, strings.Join(reasons, ", "))
 	pool.told, pool.toldAt = now, w.now()
 }
 
