@@ -196,13 +196,14 @@ func checkAddress(address netip.AddrPort, flag string) error {
 // serve runs Envoy with the bootstrap in a temporary folder. It removes the folder, except after a failure: Envoy's log
 // is in it.
 func (p *runPlan) serve(asked *signals, term terminal, binary string, bootstrap []byte) error {
-	dir, err := os.MkdirTemp("", "headgate-")
+	removeLeftFolders()
+	dir, err := makeFolder()
 	if err != nil {
 		return err
 	}
-	changes, err := p.prepare(dir, bootstrap)
+	changes, err := p.prepare(dir.path, bootstrap)
 	if err != nil {
-		return errors.Join(err, os.RemoveAll(dir))
+		return errors.Join(err, dir.remove())
 	}
 	done := p.notes.begin("starting Envoy")
 	defer done()
@@ -214,7 +215,7 @@ func (p *runPlan) serve(asked *signals, term terminal, binary string, bootstrap 
 	}
 	proxy, err := startEnvoy(binary, dir, p.workers, p.shownLog(), requests)
 	if err != nil {
-		return errors.Join(err, os.RemoveAll(dir))
+		return errors.Join(err, dir.remove())
 	}
 	address, err := proxy.ready(asked.end)
 	if err == nil && changes != nil {
@@ -229,9 +230,10 @@ func (p *runPlan) serve(asked *signals, term terminal, binary string, bootstrap 
 	}
 	proxy.stop()
 	if err != nil && asked.end.Err() == nil {
+		dir.keep()
 		return fmt.Errorf("%w (Envoy's log: %s)", err, proxy.logPath())
 	}
-	return os.RemoveAll(dir)
+	return dir.remove()
 }
 
 // prepare writes what Envoy reads at its start into its folder. With --config that is several files, so that what the
