@@ -288,7 +288,7 @@ func (p *runPlan) watch(proxy *envoyProcess) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var ended sync.WaitGroup
 	ended.Go(func() {
-		newWatcher(p.notes, func() ([]byte, error) { return proxy.ask(poolStats) }, p.shadows.Load).watch(ctx)
+		newWatcher(p.notes, func() ([]byte, error) { return proxy.ask(watchedStats) }, p.shadows.Load).watch(ctx)
 	})
 	return func() {
 		cancel()

@@ -14,16 +14,20 @@ import (
 const (
 	statsEvery    = time.Second // how often the stats are read
 	refusalsEvery = time.Minute // how often at most a pool's refusals are told
+	lossesEvery   = time.Minute // how often at most it is told that the access log is lost
 )
 
-// A watcher tells what changes in the gateway while it runs: breakers that open and close, refusals, and workers that
-// die. It reads Envoy's stats for that.
+// A watcher tells what changes in the gateway while it runs: breakers that open and close, refusals, workers that die,
+// and an access log that is lost. It reads Envoy's stats for that.
 type watcher struct {
 	notes   *notes
 	stats   func() ([]byte, error)
 	shadows func() bool // the mode is shadow: what would happen is told
 	now     func() time.Time
 	pools   map[string]*watchedPool
+
+	failedWrites int       // of the access log, when they were told last
+	toldLossAt   time.Time // when they were
 }
 
 // A watchedPool is what the watcher knows of a pool.
@@ -61,6 +65,7 @@ func (w *watcher) look() {
 	if err != nil {
 		return
 	}
+	w.tellLoss(text)
 	counts := readPoolCounts(text)
 	for _, name := range slices.Sorted(maps.Keys(counts)) {
 		pool := w.pools[name]
@@ -135,8 +140,27 @@ func (w *watcher) tellRefusals(name string, pool *watchedPool, now poolCounts) {
 	pool.told, pool.toldAt = now, w.now()
 }
 
-// poolStats asks for Headgate's stats.
-const poolStats = `/stats?usedonly&filter=^wasmcustom\.headgate\.`
+// failedWrites is Envoy's counter of writes to a log that failed. Envoy goes on without what it could not write.
+var failedWrites = regexp.MustCompile(`(?m)^filesystem\.write_failed: (\d+)\s*$`)
+
+// tellLoss tells that lines of the access log are lost, once in a minute while that goes on.
+func (w *watcher) tellLoss(stats []byte) {
+	found := failedWrites.FindSubmatch(stats)
+	if found == nil {
+		return
+	}
+	failed, err := strconv.Atoi(string(found[1]))
+	justTold := !w.toldLossAt.IsZero() && w.now().Sub(w.toldLossAt) < lossesEvery
+	if err != nil || failed <= w.failedWrites || justTold {
+		return
+	}
+	w.failedWrites, w.toldLossAt = failed, w.now()
+	w.notes.warn("lines of the access log are lost: standard output can't be written. Its reader has gone, or the disk is " +
+		"full. Requests go on")
+}
+
+// watchedStats asks for Headgate's stats, and for those of what Envoy writes.
+const watchedStats = `/stats?usedonly&filter=^(wasmcustom\.headgate\.|filesystem\.write_failed$)`
 
 // poolStat is a counter or gauge of a pool.
 var poolStat = regexp.MustCompile(`(?m)^wasmcustom\.headgate\.([\w-]+)\.(\w+): (\d+)\s*$`)

@@ -66,6 +66,30 @@ headgate: requests that would be refused by pool "c": 4 (no permit, or the break
 	require.Empty(t, said.String())
 }
 
+func TestALostAccessLogIsToldOnceInAMinute(t *testing.T) {
+	var said strings.Builder
+	now, stats := time.Now(), ""
+	w := newWatcher(&notes{w: &said, now: func() time.Time { return now }, budget: noteBurst, filled: now},
+		func() ([]byte, error) { return []byte(stats), nil }, func() bool { return false })
+	w.now = func() time.Time { return now }
+	for _, step := range []struct {
+		after  time.Duration
+		failed string
+		tells  bool
+	}{
+		{0, "", false}, {time.Second, "0", false}, {time.Second, "1", true}, {time.Second, "9", false}, {time.Minute, "9", true},
+		{time.Minute, "9", false}, {time.Minute, "10", true},
+	} {
+		now = now.Add(step.after)
+		if stats = ""; step.failed != "" {
+			stats = "filesystem.write_failed: " + step.failed + "\n"
+		}
+		said.Reset()
+		w.look()
+		require.Equal(t, step.tells, strings.HasPrefix(said.String(), "headgate: warning: lines of the access log are lost"), step)
+	}
+}
+
 func TestFinding_D4_RunSaysThatABreakerOpensAndCloses(t *testing.T) {
 	var works atomic.Bool
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
