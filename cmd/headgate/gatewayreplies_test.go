@@ -140,7 +140,7 @@ func TestFinding_C4_AnUploadPassesWhileBytesMove(t *testing.T) {
 func TestRunningListsWhatTheGatewayAnswersItself(t *testing.T) {
 	sentences := regexp.MustCompile(`Headgate's Envoy: ([^"]*)","type":"gateway_error","code":"([A-Z_]+)"`)
 	want := map[string]string{"GATEWAY_ERROR": "anything else, with the details of Envoy's access log"}
-	for _, found := range sentences.FindAllStringSubmatch(string(envoy.Bootstrap), -1) {
+	for _, found := range sentences.FindAllStringSubmatch(string(envoy.Bootstrap)+string(lastAnswers), -1) {
 		sentence, code := found[1], found[2]
 		if strings.Contains(sentence, "%") {
 			continue // the row is about all the details

@@ -254,6 +254,9 @@ func (p *runPlan) prepare(dir string, bootstrap []byte) (changes *reload, err er
 		changes = &reload{plan: p, discovery: files, rest: rest, judged: p.file.text}
 		bootstrap = rest
 	}
+	if bootstrap, err = addLastAnswers(bootstrap, dir); err != nil {
+		return nil, err
+	}
 	return changes, os.WriteFile(filepath.Join(dir, "envoy.yaml"), bootstrap, 0o600)
 }
 
