@@ -96,7 +96,8 @@ func (p *runPlan) limitsLine() string {
 	if p.queue == 0 {
 		return fmt.Sprintf("%s, none %s, the next %s 429", atOnce, waits, gets)
 	}
-	return fmt.Sprintf("%s, %d more %s up to %s, the next %s 429", atOnce, p.queue, waits, shortDuration(p.queueTimeout), gets)
+	longest := shortDuration(p.queueTimeout)
+	return fmt.Sprintf("%s, %d more %s up to %s, the next %s 429", atOnce, p.queue, waits, longest, gets)
 }
 
 func (p *runPlan) forLine() string {

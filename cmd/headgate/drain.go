@@ -53,8 +53,8 @@ func (p *runPlan) letFinish(atOnce context.Context, proxy *envoyProcess) {
 		case <-proxy.ended:
 			return
 		case <-deadline:
-			p.notes.say("requests that had not ended after %s: %d. Those without an answer get a 503 now, and the others are cut",
-				shortDuration(p.drain), active)
+			p.notes.say("requests that had not ended after %s: %d. Those without an answer get a 503 now, and the others "+
+				"are cut", shortDuration(p.drain), active)
 			proxy.endRequests(atOnce)
 			return
 		case <-time.After(drainEvery):

@@ -155,8 +155,8 @@ func (w *watcher) tellLoss(stats []byte) {
 		return
 	}
 	w.failedWrites, w.toldLossAt = failed, w.now()
-	w.notes.warn("lines of the access log are lost: standard output can't be written. Its reader has gone, or the disk is " +
-		"full. Requests go on")
+	w.notes.warn("lines of the access log are lost: standard output can't be written. Its reader has gone, or the disk " +
+		"is full. Requests go on")
 }
 
 // watchedStats asks for Headgate's stats, and for those of what Envoy writes.
