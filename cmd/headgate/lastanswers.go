@@ -19,7 +19,7 @@ const (
 	endingCall     = "/runtime_modify?headgate.ending=100" // has Envoy give the answer of lastanswers.yaml
 	pressureName   = "pressure"
 	pressureLooks  = 250 * time.Millisecond // how often Envoy looks at the pressure
-	answeredWithin = 2 * time.Second        // a request that has not ended by then is cut
+	answeredWithin = 5 * time.Second        // a request that has not ended by then is cut
 	repliesPath    = connectionPath + "local_reply_config/mappers/"
 )
 
