@@ -55,6 +55,11 @@ var pluginCases = []struct{ warning, config, field, says string }{
 	{"attempt-as-invocation", `{"pools": [{"name": "a", "limit": 4, "per": "attempt"}]}`, "pools[0].per", "all of them"},
 	{"", `{"stage": "attempt", "pools": [{"name": "a", "limit": 4, "per": "attempt"}]}`, "", ""},
 
+	{"no-pool-asked", `{"stage": "invocation", "pools": [{"name": "a", "limit": 4, "per": "attempt"}]}`, "stage", `nothing is limited: stage "invocation" asks the pools with per: "invocation", and all pools here have per: "attempt" (want stage "attempt" or "request", or a pool with per: "invocation")`},
+	{"no-pool-asked", `{"stage": "attempt", "pools": [{"name": "a", "limit": 4}, {"name": "b", "limit": 4, "per": "invocation"}]}`, "stage", `(want stage "invocation" or "request", or a pool with per: "attempt")`},
+	{"", `{"stage": "invocation", "pools": [{"name": "a", "limit": 4, "per": "attempt"}, {"name": "b", "limit": 4}]}`, "", ""},
+	{"", `{"stage": "attempt", "pools": [{"name": "a", "limit": 4, "per": "attempt"}, {"name": "b", "limit": 4}]}`, "", ""},
+
 	{"unreachable-route", `{"routes": ["/completions", "POST /chat/completions:3"], "pools": [{"name": "a", "limit": 4}]}`, "routes[1]", `routes[0] "/completions"`},
 	{"unreachable-route", `{"routes": ["POST /models/*", "POST /models/*:predict"], "pools": [{"name": "a", "limit": 4}]}`, "routes[1]", `"POST /models/*:predict"`},
 	{"unreachable-route", `{"routes": ["/*", "/*/b"], "pools": [{"name": "a", "limit": 4}]}`, "routes[1]", `routes[0]`},
@@ -270,6 +275,21 @@ func TestFinding_D8_APartOfABootstrapIsJudgedByWhatItHas(t *testing.T) {
 		text := "http_filters:\n" + filterWith(`{"stage": "`+stage+`", "pools": [{"name": "a", "limit": 5000, "per": "`+per+`"}]}`)
 		require.Empty(t, told(File("a.yaml", []byte(text))), stage)
 	}
+}
+
+// A filter that asks no pool still tells the attempts who the tenant is: it is warned of only where none asks one.
+func TestAPartOfABootstrapWhoseFiltersAskNoPoolIsWarnedOf(t *testing.T) {
+	const attempts = `"pools": [{"name": "a", "limit": 5, "per": "attempt"}]}`
+	one := "http_filters:\n" + filterWith(`{"stage": "invocation", `+attempts)
+	for text, want := range map[string][]string{
+		one: {"no-pool-asked"},
+		one + filterWith(`{"stage": "attempt", `+attempts):                nil,
+		one + filterWith(`{"stage": "attempt", "domain": "e", `+attempts): {"no-pool-asked"},
+	} {
+		require.Equal(t, want, names(File("a.yaml", []byte(text))), text)
+	}
+	r := File("a.yaml", []byte(strings.Replace(istioPlugin, "    pools:", "    stage: attempt\n    pools:", 1)))
+	require.Contains(t, told(r), "stage attempt asks none of the pools, so nothing is limited (want stage: request)")
 }
 
 func TestFinding_D8_WhatBitesInKubernetesIsWarnedOf(t *testing.T) {
