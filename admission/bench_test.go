@@ -7,20 +7,20 @@ import (
 	"github.com/headgate/headgate/admission"
 )
 
-// A benchPool is a full pool with a number of waiters. Two machines step it in turn, so that no copy of the host's is
-// measured.
+// A benchPool is a full pool with a number of waiters. What a step returns in memory of its own is copied, as the host
+// would; what it has changed in place is not.
 type benchPool struct {
-	machines [2]admission.Machine
-	turn     int
-	state    []byte
-	op       admission.Op
-	now      int64
-	seq      uint32 // the last ticket
-	tenants  int
-	fair     bool
-	waiting  bool     // the worker has permits or tickets before each acquire
-	running  []uint32 // tickets granted, oldest first
-	at       int
+	machine admission.Machine
+	state   []byte
+	op      admission.Op
+	ops     [1]*admission.Op
+	now     int64
+	seq     uint32 // the last ticket
+	tenants int
+	fair    bool
+	waiting bool     // the worker has permits or tickets before each acquire
+	running []uint32 // tickets granted, oldest first
+	at      int
 }
 
 func (b *benchPool) target(expect bool) admission.Target {
@@ -29,11 +29,16 @@ func (b *benchPool) target(expect bool) admission.Target {
 }
 
 func (b *benchPool) step(tb testing.TB, want admission.Verdict) *admission.Effect {
-	next, e := b.machines[b.turn].Step(b.state, &b.op)
+	b.ops[0] = &b.op
+	next, e := b.machine.Change(b.state, b.ops[:])
 	if e.Verdict != want || !e.Changed {
 		tb.Fatalf("verdict %v, changed %v, want verdict %v", e.Verdict, e.Changed, want)
 	}
-	b.state, b.turn = next, 1-b.turn
+	if len(b.state) == 0 || &next[0] != &b.state[0] {
+		b.state = append(b.state[:0], next...)
+	} else {
+		b.state = next
+	}
 	return e
 }
 

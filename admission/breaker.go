@@ -156,7 +156,10 @@ func (br *breakerRecord) sum() int {
 	return n
 }
 
-func (br *breakerRecord) load(b []byte) {
+// breakerArray is an encoded breaker.
+type breakerArray [52]byte
+
+func (br *breakerRecord) load(b *breakerArray) {
 	br.state, br.trips, br.level, br.last = breakerState(min(b[0], uint8(breakerHalfOpen))), b[1], b[2], b[3]
 	br.gen, br.until = get32(b[4:]), int64(get64(b[8:]))
 	br.probe = ticketID{seat: get16(b[16:]), seq: get32(b[20:])}
@@ -167,7 +170,7 @@ func (br *breakerRecord) load(b []byte) {
 	}
 }
 
-func (br *breakerRecord) store(b []byte) {
+func (br *breakerRecord) store(b *breakerArray) {
 	b[0], b[1], b[2], b[3] = byte(br.state), br.trips, br.level, br.last
 	put32(b[4:], br.gen)
 	put64(b[8:], uint64(br.until))

@@ -12,7 +12,8 @@ func (r *Record) valid() bool {
 	if r.Limit > MaxLimit || n > maxRecordTenants || full && r.Tenants[n-1].ID != sharedTenant || r.Retired && !r.Idle() {
 		return false
 	}
-	return r.validColumns() && r.validHolders() && r.validHolds()
+	return r.validColumns() && r.validHolders() && r.validHolds() && r.validOrder(r.byID, byID) &&
+		r.validOrder(r.order, byTurn)
 }
 
 // validColumns checks that no seat has two columns, none is empty, and that tickets add up.
@@ -93,13 +94,21 @@ func (r *Record) validHolds() bool {
 	return true
 }
 
-// validQueue checks that each worker's and each tenant's tickets are those in the queue.
+// validQueue checks that each worker's and each tenant's tickets are those in the queue, that they are in the order of
+// their arrival, and that each tenant's oldest one is known.
 func (r *Record) validQueue() bool {
 	var bySeat [MaxWorkers]uint32
 	byTenant := r.scratch()
+	for _, b := range r.Queue.b[:r.Queue.place(0)] {
+		if b != 0 {
+			return false
+		}
+	}
 	for i := range r.Queue.Len() {
 		t := r.Queue.At(i)
-		if t.Seat >= MaxWorkers || int(t.Tenant) >= len(byTenant) {
+		if t.Seat >= MaxWorkers || int(t.Tenant) >= len(byTenant) || int32(r.Queue.arrivals-t.arrival) <= 0 ||
+			i > 0 && int32(t.arrival-r.Queue.arrivalOf(i-1)) <= 0 ||
+			byTenant[t.Tenant] == 0 && r.Tenants[t.Tenant].First != t.arrival {
 			return false
 		}
 		bySeat[t.Seat]++
@@ -111,7 +120,7 @@ func (r *Record) validQueue() bool {
 		}
 	}
 	for i, n := range byTenant {
-		if n != r.Tenants[i].Queued {
+		if n != r.Tenants[i].Queued || n == 0 && r.Tenants[i].First != 0 {
 			return false
 		}
 	}

@@ -1,6 +1,7 @@
 package admission_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -26,20 +27,15 @@ func fullRecord() *admission.Record {
 	return r
 }
 
-// withTickets encodes a record, and tickets as a record's last bytes.
+// withTickets encodes a record with tickets in its queue.
 func withTickets(r *admission.Record, tickets ...admission.Ticket) []byte {
-	b := r.Append(nil)
-	for _, t := range tickets {
-		for _, n := range []struct {
-			value uint64
-			size  int
-		}{{uint64(t.Seat), 2}, {uint64(t.Tenant), 2}, {uint64(t.Seq), 4}, {uint64(t.Deadline), 8}, {uint64(t.Budget), 4}} {
-			for i := range n.size {
-				b = append(b, byte(n.value>>(8*i)))
-			}
+	for i, t := range tickets {
+		if int(t.Tenant) < len(r.Tenants) && !slices.ContainsFunc(tickets[:i], func(u admission.Ticket) bool { return u.Tenant == t.Tenant }) {
+			r.Tenants[t.Tenant].First = uint32(i)
 		}
+		r.Push(t)
 	}
-	return b
+	return r.Append(nil)
 }
 
 // Each way in which a record's parts can disagree is noticed, one by one.

@@ -39,7 +39,7 @@ func (r *Record) neediest(eligible []uint32) int {
 	best := -1
 	for i := range r.Tenants {
 		t := &r.Tenants[i]
-		if t.Queued > 0 && (eligible == nil || eligible[i] > 0) && (best < 0 || t.before(&r.Tenants[best])) {
+		if t.Queued > 0 && (eligible == nil || eligible[i] > 0) && (best < 0 || byTurn.less(t, &r.Tenants[best])) {
 			best = i
 		}
 	}
@@ -57,20 +57,6 @@ func (r *Record) unexpired(now int64) []uint32 {
 	return n
 }
 
-// before is the dispatch rule: t is granted before u. Inflight per weight is compared crosswise, so that nothing is
-// divided or rounded.
-func (t *Tenant) before(u *Tenant) bool {
-	a := (uint64(t.Inflight) + uint64(t.OnHold)) * uint64(u.Weight)
-	b := (uint64(u.Inflight) + uint64(u.OnHold)) * uint64(t.Weight)
-	switch {
-	case a != b:
-		return a < b
-	case t.LastGrant != u.LastGrant:
-		return t.LastGrant < u.LastGrant
-	}
-	return t.ID < u.ID
-}
-
 // grant gives the i-th ticket a permit; false if the record is damaged.
 func (m *Machine) grant(i int) bool {
 	r := &m.rec
@@ -80,6 +66,7 @@ func (m *Machine) grant(i int) bool {
 	if !ok {
 		return false
 	}
+	r.findFirst(t, i)
 	r.GrantSeq++
 	r.noteMove(m.op.Now)
 	r.Tenants[t.Tenant].LastGrant = r.GrantSeq

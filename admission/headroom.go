@@ -68,12 +68,15 @@ func (r *Record) regrow(now int64, s *Shaping) {
 	}
 }
 
-func (h *headroomRecord) load(b []byte) {
-	h.cut, h.last, h.grown = get32(b), int64(get64(b[4:])), int64(get64(b[12:]))
+// headroomArray is an encoded headroomRecord.
+type headroomArray [20]byte
+
+func (h *headroomRecord) load(b *headroomArray) {
+	h.cut, h.last, h.grown = get32(b[:]), int64(get64(b[4:])), int64(get64(b[12:]))
 }
 
-func (h *headroomRecord) store(b []byte) {
-	put32(b, h.cut)
+func (h *headroomRecord) store(b *headroomArray) {
+	put32(b[:], h.cut)
 	put64(b[4:], uint64(h.last))
 	put64(b[12:], uint64(h.grown))
 }

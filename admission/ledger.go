@@ -126,7 +126,7 @@ func (r *Record) forgetIdle() {
 		}
 		idle++
 	}
-	for ; idle > idleTenants; idle-- {
+	for n := idle; idle > maxIdleTenants && n > idleTenants; n-- {
 		t := &r.Tenants[r.longestIdle()]
 		r.Forgotten = t.LastGrant
 		*t = Tenant{}

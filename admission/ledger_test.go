@@ -47,7 +47,7 @@ func TestTenantTableIsBounded(t *testing.T) {
 			idle++
 		}
 	}
-	if idle > 64 {
+	if idle > 128 {
 		t.Fatalf("%d idle tenants are remembered", idle)
 	}
 }

@@ -13,29 +13,27 @@ const (
 // Look reads what a record says of a ticket that a worker waits for, and changes nothing. Only the target's Gen and Me
 // are used. The effect has BreakerGen and Probe only.
 func (m *Machine) Look(state []byte, t *Target, seq uint32) (Standing, *Effect) {
-	r := &m.rec
-	standing := m.look(state, t, seq)
-	m.effect.reset()
-	m.effect.BreakerGen = r.breaker.gen
-	if r.breaker.probe == (ticketID{t.Me.Seat, seq}) {
-		m.effect.Probe = seq
+	e, v := &m.effect, &m.view
+	e.reset()
+	if !v.open(state) {
+		return StandingUnknown, e
 	}
-	return standing, &m.effect
-}
-
-func (m *Machine) look(state []byte, t *Target, seq uint32) Standing {
-	r := &m.rec
-	if !r.load(state) || r.Gen != t.Gen || r.Retired {
-		return StandingUnknown
+	h := v.head()
+	if get32(h[16:]) != t.Gen || h[1]&1 != 0 {
+		return StandingUnknown, e
 	}
-	i := r.column(t.Me.Seat)
+	e.BreakerGen = get32(h[atBreaker+4:])
+	if get16(h[atBreaker+16:]) == t.Me.Seat && get32(h[atBreaker+20:]) == seq {
+		e.Probe = seq
+	}
+	i := v.findColumn(t.Me.Seat)
 	switch {
-	case i < 0 || r.Columns[i].Epoch != t.Me.Epoch:
-		return StandingUnknown
-	case r.Queue.find(t.Me.Seat, seq) >= 0:
-		return StandingWaiting
+	case i < 0 || get64(v.columnAt(i)[2:]) != t.Me.Epoch:
+		return StandingUnknown, e
+	case v.queue.find(t.Me.Seat, seq) >= 0:
+		return StandingWaiting, e
 	}
-	return StandingGranted
+	return StandingGranted, e
 }
 
 // Sums reads the permits granted, the tickets waiting and the permits on hold in a record; zero in what is none.

@@ -104,6 +104,9 @@ func (g *rig) do(asked admission.Op) *admission.Effect {
 	if !slices.Equal(state, g.state) {
 		g.t.Fatalf("%s: the step changed its input", describe(&asked))
 	}
+	if err := sameStep(g.state, &asked); err != nil {
+		g.t.Fatalf("%v", err)
+	}
 	if err := g.watch.Step(state, &asked, next, e); err != nil {
 		g.t.Fatalf("%s: %v", describe(&asked), err)
 	}

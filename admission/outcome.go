@@ -40,6 +40,7 @@ type Ending struct {
 	Cause       Cause // why it ended without
 	Attempt     bool  // it is one try of several that its call may make
 	Uploading   bool  // the client has not sent the whole request
+	Unheard     bool  // it needs HTTP/2, as gRPC does, and nothing has shown yet that the provider speaks it
 }
 
 const (
@@ -72,6 +73,9 @@ func judgeCut(e Ending) Outcome {
 	case CauseUnreachable:
 		return OutcomeNone // nothing was sent, so there is nothing that the provider could count, or be spared
 	case CauseReset, CauseProvider:
+		if e.Unheard {
+			return OutcomeNone // what a provider with HTTP/1.1 only does: no request has reached it
+		}
 		if e.Uploading && (e.Status == 0 || e.Local) {
 			return OutcomeCancel // the provider may have waited too long for a client that sends slowly
 		}

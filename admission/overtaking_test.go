@@ -126,7 +126,7 @@ func takeTurns(mutate func([]byte) []byte) string {
 // comeAndGo lets one tenant wait again and again, while more tenants than a record remembers come in turn for a short
 // stream each, and returns what is broken of I6.
 func comeAndGo(mutate func([]byte) []byte) string {
-	const victim, others, rounds = 1000, 100, 400
+	const victim, others, rounds = 1000, 200, 800
 	c := newContest(mutate)
 	c.ask(victim)
 	c.ask(1)

@@ -81,7 +81,7 @@ func (m *Machine) matchTickets(listed int) {
 		}
 	}
 	if listed > found { // cancels were not stored
-		r.Queue.keep(func(t Ticket) bool {
+		m.keepTickets(func(t Ticket) bool {
 			if t.Seat != op.Me.Seat || m.waitingTicket(t.Seq) != nil {
 				return true
 			}
@@ -177,7 +177,7 @@ func (m *Machine) reap(i int, s *Shaping) {
 	}
 	if c.Tickets > 0 {
 		seat := c.Seat
-		r.Queue.keep(func(t Ticket) bool {
+		m.keepTickets(func(t Ticket) bool {
 			if t.Seat != seat {
 				return true
 			}

@@ -3,7 +3,7 @@ package admission
 import "errors"
 
 // RecordVersion is the first byte of every record. A record of another version is not read but replaced.
-const RecordVersion = 1
+const RecordVersion = 2
 
 // errDamaged says that bytes are not a record of this version. The caller replaces them with an empty record.
 var errDamaged = errors.New("admission: not a record of this version")
@@ -32,8 +32,11 @@ type Record struct {
 	Holds   []HoldGroup
 	Queue   Queue
 
-	bytes []byte   // Decode's copy of what Queue lies in
-	sums  []uint32 // scratch of valid
+	byID  []uint16 // indexes of Tenants by their ids; free places are left out
+	order []uint16 // indexes of the tenants that wait, in the order of their turns
+
+	view view     // scratch of load
+	sums []uint32 // scratch of valid
 }
 
 // A Tenant is one tenant's share of a pool key. Its index in Record.Tenants is stable while anything refers to it.
@@ -44,6 +47,7 @@ type Tenant struct {
 	Queued    uint32 // tickets waiting
 	OnHold    uint32 // permits on hold that are charged to the tenant
 	Weight    uint32 // >= 1; 0: a free place in the table
+	First     uint32 // the arrival of its oldest ticket; 0 if none waits
 }
 
 // A Column stands for one worker incarnation that has permits or tickets in the record.
@@ -71,15 +75,18 @@ type HoldGroup struct {
 const NoTenant = 0xFFFF
 
 const (
-	headBytes   = 128
-	tenantBytes = 32
+	headBytes   = 148
+	tenantBytes = 36
+	orderBytes  = 2 // of a tenant's place in one of the two orders
 	columnBytes = 18
 	holderBytes = 8
 	holdBytes   = 14
 
 	maxRecordTenants = 1024
-	// idleTenants is how many tenants with nothing running or waiting a record remembers, for their LastGrant.
-	idleTenants = 64
+	// idleTenants is how many tenants with nothing running or waiting a record remembers at least, for their LastGrant.
+	// It forgets the others once there are maxIdleTenants.
+	idleTenants    = 64
+	maxIdleTenants = 128
 	// MaxName is how long a key's name may be in bytes; a record stores its length in one.
 	MaxName = 255
 )
@@ -120,8 +127,8 @@ func (r *Record) remembers(now int64) bool {
 func (r *Record) reset(op *Op) {
 	*r = Record{Gen: op.Gen, Name: append(r.Name[:0], clip(op.Name)...), Limit: op.limit(),
 		Tenants: r.Tenants[:0], Columns: r.Columns[:0], Holders: r.Holders[:0], Holds: r.Holds[:0],
-		Queue: r.Queue, bytes: r.bytes, sums: r.sums}
-	r.Queue.load(nil)
+		Queue: r.Queue, byID: r.byID[:0], order: r.order[:0], sums: r.sums}
+	r.Queue.load(nil, 0, 0, 0)
 	if r.Provisional = op.Kind == OpReconcile && op.QuietTime == 0; r.Provisional {
 		r.Limit = 0
 	}
@@ -129,50 +136,56 @@ func (r *Record) reset(op *Op) {
 
 // Decode reads a record, reusing r's buffers; r shares no memory with b afterwards. On an error r is undefined.
 func (r *Record) Decode(b []byte) error {
-	r.bytes = append(r.bytes[:0], b...)
-	if !r.load(r.bytes) || !r.validQueue() {
+	if !r.load(b) || !r.validQueue() {
 		return errDamaged
 	}
 	return nil
 }
 
-// load is Decode without a copy and without the check of each ticket, which validQueue makes. Most steps touch one or
-// two tickets of a thousand, and check those.
+// load is Decode without the check of each ticket, which validQueue makes. Most steps touch one or two tickets of a
+// thousand, and check those.
 func (r *Record) load(b []byte) bool {
-	if len(b) < headBytes || b[0] != RecordVersion || b[1] > 3 || b[3] != 0 {
+	v := &r.view
+	if !v.open(b) {
 		return false
 	}
-	r.Retired, r.Provisional = b[1]&1 != 0, b[1]&2 != 0
-	name := int(b[2])
-	tenants, columns := int(get16(b[4:])), int(get16(b[6:]))
-	holders, holds := int(get32(b[8:])), int(get32(b[12:]))
-	r.Gen, r.Limit, r.GrantSeq, r.Forgotten = get32(b[16:]), get32(b[20:]), get64(b[24:]), get64(b[32:])
-	r.LastMove, r.MeanUse = int64(get64(b[40:])), int64(get64(b[48:]))
-	r.breaker.load(b[56:])
-	r.headroom.load(b[108:])
-	rest := len(b) - headBytes - name - tenants*tenantBytes - columns*columnBytes - holders*holderBytes - holds*holdBytes
-	if rest < 0 || rest%ticketBytes != 0 {
+	h := v.head()
+	if h[1] > 3 || h[3] != 0 || get16(h[146:]) != 0 {
 		return false
 	}
-	b = b[headBytes:]
-	r.Name = append(r.Name[:0], b[:name]...)
-	b = r.loadTenants(b[name:], tenants)
-	b = r.loadColumns(b, columns)
-	b = r.loadHolders(b, holders)
-	b = r.loadHolds(b, holds)
-	r.Queue.load(b)
-	return r.valid()
+	r.Retired, r.Provisional = h[1]&1 != 0, h[1]&2 != 0
+	r.Gen, r.Limit, r.GrantSeq, r.Forgotten = get32(h[16:]), get32(h[20:]), get64(h[24:]), get64(h[32:])
+	r.LastMove, r.MeanUse = int64(get64(h[40:])), int64(get64(h[48:]))
+	r.breaker.load((*breakerArray)(h[atBreaker:]))
+	r.headroom.load((*headroomArray)(h[atHeadroom:]))
+	r.Name = append(r.Name[:0], b[headBytes:v.atTenants]...)
+	r.loadTenants(b[v.atTenants:], v.tenants)
+	r.byID = loadIndexes(r.byID, b[v.atByID:], v.named)
+	r.Queue.load(v.queue.bytes(), v.queue.gone, v.queue.n, v.queue.arrivals)
+	r.order = loadIndexes(r.order, b[v.atOrder():], v.waiting)
+	b = r.loadColumns(b[v.atColumns():], v.columns)
+	b = r.loadHolders(b, v.holders)
+	r.loadHolds(b, v.holds)
+	return v.idle == r.countIdle() && r.valid()
 }
 
-func (r *Record) loadTenants(b []byte, n int) []byte {
+// loadIndexes reads n indexes of tenants.
+func loadIndexes(list []uint16, b []byte, n int) []uint16 {
+	list = sized(list, n)
+	for i := range list {
+		list[i] = get16(b[2*i:])
+	}
+	return list
+}
+
+func (r *Record) loadTenants(b []byte, n int) {
 	r.Tenants = sized(r.Tenants, n)
 	for i := range r.Tenants {
 		t := b[:tenantBytes]
 		r.Tenants[i] = Tenant{ID: get64(t), LastGrant: get64(t[8:]), Inflight: get32(t[16:]), Queued: get32(t[20:]),
-			OnHold: get32(t[24:]), Weight: get32(t[28:])}
+			OnHold: get32(t[24:]), Weight: get32(t[28:]), First: get32(t[32:])}
 		b = b[tenantBytes:]
 	}
-	return b
 }
 
 func (r *Record) loadColumns(b []byte, n int) []byte {
@@ -196,14 +209,13 @@ func (r *Record) loadHolders(b []byte, n int) []byte {
 	return b
 }
 
-func (r *Record) loadHolds(b []byte, n int) []byte {
+func (r *Record) loadHolds(b []byte, n int) {
 	r.Holds = sized(r.Holds, n)
 	for i := range r.Holds {
 		h := b[:holdBytes]
 		r.Holds[i] = HoldGroup{Until: int64(get64(h)), Tenant: get16(h[8:]), Count: get32(h[10:])}
 		b = b[holdBytes:]
 	}
-	return b
 }
 
 // sized returns s with n elements, whatever they hold.
@@ -216,6 +228,7 @@ func sized[T any](s []T, n int) []T {
 
 // Append encodes the record behind dst.
 func (r *Record) Append(dst []byte) []byte {
+	r.byID, r.order = r.reorder(r.byID, byID), r.reorder(r.order, byTurn)
 	var h [headBytes]byte
 	h[0] = RecordVersion
 	if r.Retired {
@@ -235,14 +248,31 @@ func (r *Record) Append(dst []byte) []byte {
 	put64(h[32:], r.Forgotten)
 	put64(h[40:], uint64(r.LastMove))
 	put64(h[48:], uint64(r.MeanUse))
-	r.breaker.store(h[56:])
-	r.headroom.store(h[108:])
+	r.breaker.store((*breakerArray)(h[atBreaker:]))
+	r.headroom.store((*headroomArray)(h[atHeadroom:]))
+	put32(h[128:], uint32(r.Queue.n))
+	put32(h[132:], uint32(r.Queue.gone))
+	put32(h[136:], r.Queue.arrivals)
+	put16(h[140:], uint16(len(r.byID)))
+	put16(h[142:], uint16(len(r.order)))
+	put16(h[144:], uint16(r.countIdle()))
 	dst = append(append(dst, h[:]...), r.Name...)
 	dst = r.appendTenants(dst)
+	dst = appendIndexes(dst, r.byID)
+	dst = append(dst, r.Queue.bytes()...)
+	dst = appendIndexes(dst, r.order)
 	dst = r.appendColumns(dst)
 	dst = r.appendHolders(dst)
-	dst = r.appendHolds(dst)
-	return r.Queue.append(dst)
+	return r.appendHolds(dst)
+}
+
+func appendIndexes(dst []byte, list []uint16) []byte {
+	at := len(dst)
+	dst = extend(dst, 2*len(list))
+	for i, index := range list {
+		put16(dst[at+2*i:], index)
+	}
+	return dst
 }
 
 func (r *Record) appendTenants(dst []byte) []byte {
@@ -256,6 +286,7 @@ func (r *Record) appendTenants(dst []byte) []byte {
 		put32(b[20:], t.Queued)
 		put32(b[24:], t.OnHold)
 		put32(b[28:], t.Weight)
+		put32(b[32:], t.First)
 		at += tenantBytes
 	}
 	return dst

@@ -9,15 +9,18 @@ func (r *Record) noteMove(now int64) { r.LastMove = max(r.LastMove, now) }
 const longestUse = 24 * int64(Hour)
 
 // noteUse feeds the mean of how long a permit is in use: its request runs, and the permit is then on hold.
-func (r *Record) noteUse(d Duration) {
+func (r *Record) noteUse(d Duration) { r.MeanUse = meanUse(r.MeanUse, d) }
+
+// meanUse is the mean after one more use.
+func meanUse(mean int64, d Duration) int64 {
 	use := min(int64(d), longestUse)
 	switch {
 	case use <= 0: // not told
-	case r.MeanUse == 0:
-		r.MeanUse = use
-	default:
-		r.MeanUse += (use - r.MeanUse) / 8
+		return mean
+	case mean == 0:
+		return use
 	}
+	return mean + (use-mean)/8
 }
 
 // The bounds of retry-after in seconds.

@@ -9,6 +9,8 @@ type Machine struct {
 	waiters    []waiter // reconcile: the tickets that the worker says wait, by number
 	op         *Op      // in hand
 	single     [1]*Op   // scratch of Step
+	view       view     // of a step in place
+	copy       []byte   // Step's copy of a state
 	ownGranted bool     // the acquire's own ticket has been granted
 	refused    bool     // an acquire has been refused
 	lost       bool     // the record is made in place of one that was lost
@@ -27,6 +29,26 @@ func (m *Machine) Step(state []byte, op *Op) (next []byte, effect *Effect) {
 // nothing is stored in between, and nothing at all if one of them is refused with VerdictStale, VerdictFenced or
 // VerdictBusy. The effect has the verdict of the last one, or of the one refused, and what all of them did.
 func (m *Machine) Steps(state []byte, ops []*Op) (next []byte, effect *Effect) {
+	if len(ops) == 1 && len(state) > 0 {
+		m.copy = append(m.copy[:0], state...)
+		return m.Change(m.copy, ops)
+	}
+	return m.stepGenerally(state, ops)
+}
+
+// Change is Steps for a caller that has no more use for state: its bytes, and those up to its capacity, may change, and
+// may be what is returned.
+func (m *Machine) Change(state []byte, ops []*Op) (next []byte, effect *Effect) {
+	if len(ops) == 1 {
+		if next, done := m.stepInPlace(state, ops[0]); done {
+			return next, &m.effect
+		}
+	}
+	return m.stepGenerally(state, ops)
+}
+
+// stepGenerally decodes the record, carries the operations out and encodes it.
+func (m *Machine) stepGenerally(state []byte, ops []*Op) (next []byte, effect *Effect) {
 	m.op, m.lost = ops[0], false
 	e, r := &m.effect, &m.rec
 	valid := r.load(state) && (!readQueue(ops) || r.validQueue())
@@ -171,8 +193,7 @@ func (m *Machine) acquire() Verdict {
 	if op.Fair {
 		room = room && int(r.Tenants[t].Queued) < max(1, op.Queue-r.Queue.Len())
 	}
-	budget := min(max(op.Budget, 1), maxBudget) // a ticket without a budget is there for this dispatch only
-	m.enqueue(Ticket{Tenant: t, Seq: op.Seq, Deadline: op.Now + int64(budget), Budget: uint32(budget / Millisecond)})
+	m.enqueue(op.ticket(t))
 	m.dispatch()
 	switch {
 	case m.ownGranted:
@@ -181,10 +202,18 @@ func (m *Machine) acquire() Verdict {
 		return VerdictWaiting
 	}
 	m.withdraw(r.Queue.Len() - 1)
+	r.Queue.arrivals-- // a refusal leaves no trace
 	if r.breaker.state != breakerClosed {
 		return VerdictOpen
 	}
 	return VerdictFull
+}
+
+// ticket is an acquire's ticket. One without a budget is there for this dispatch only.
+func (op *Op) ticket(tenant uint16) Ticket {
+	budget := min(max(op.Budget, 1), maxBudget)
+	return Ticket{Seat: op.Me.Seat, Tenant: tenant, Seq: op.Seq,
+		Deadline: op.Now + int64(budget), Budget: uint32(budget / Millisecond)}
 }
 
 // maxBudget is the longest wait: its milliseconds fit in 32 bits.
@@ -265,7 +294,7 @@ func (r *Record) removeOne(seat uint16, id uint64) (tenant uint16, ok bool) {
 // leaves them to their owners, so that a ticket's absence means to its owner that it was granted.
 func (m *Machine) expire() {
 	op := m.op
-	m.rec.Queue.keep(func(t Ticket) bool {
+	m.keepTickets(func(t Ticket) bool {
 		if t.Seat != op.Me.Seat || t.Deadline > op.Now {
 			return true
 		}
@@ -293,15 +322,50 @@ func (m *Machine) retire() Verdict {
 func (m *Machine) enqueue(t Ticket) {
 	t.Seat = m.op.Me.Seat
 	m.rec.Columns[m.rec.ensureColumn(m.op.Me)].Tickets++
-	m.rec.Tenants[t.Tenant].Queued++
-	m.rec.Queue.push(t)
+	tenant := &m.rec.Tenants[t.Tenant]
+	if tenant.Queued == 0 {
+		tenant.First = m.rec.Queue.arrivals
+	}
+	tenant.Queued++
+	m.rec.Queue.push(&t)
 }
 
 // withdraw removes the i-th ticket.
 func (m *Machine) withdraw(i int) {
 	t := m.rec.Queue.At(i)
 	m.rec.Queue.remove(i)
-	m.uncountTicket(t)
+	if _, ok := m.uncountTicket(t); ok {
+		m.rec.findFirst(t, i)
+	}
+}
+
+// findFirst finds a tenant's oldest ticket anew after t was taken out of the queue at position i.
+func (r *Record) findFirst(t Ticket, i int) {
+	if tenant := &r.Tenants[t.Tenant]; tenant.Queued > 0 && tenant.First == t.arrival {
+		if next := r.Queue.next(t.Tenant, i); next >= 0 {
+			tenant.First = r.Queue.arrivalOf(next)
+		}
+	}
+}
+
+// findAllFirst finds the oldest ticket of all tenants anew.
+func (r *Record) findAllFirst() {
+	for i := range r.Tenants {
+		r.Tenants[i].First = 0
+	}
+	for i := r.Queue.Len() - 1; i >= 0; i-- {
+		if t := r.Queue.At(i); int(t.Tenant) < len(r.Tenants) {
+			r.Tenants[t.Tenant].First = t.arrival
+		}
+	}
+}
+
+// keepTickets removes the tickets for which keep is false; it has counted them off.
+func (m *Machine) keepTickets(keep func(Ticket) bool) {
+	n := m.rec.Queue.Len()
+	if m.rec.Queue.keep(keep); m.rec.Queue.Len() < n {
+		m.rec.findAllFirst()
+	}
 }
 
 // uncountTicket takes a ticket that has left the queue off its tenant's and its worker's count, and returns the column.
@@ -314,6 +378,8 @@ func (m *Machine) uncountTicket(t Ticket) (column *Column, ok bool) {
 		return nil, false
 	}
 	r.Columns[i].Tickets--
-	r.Tenants[t.Tenant].Queued--
+	if r.Tenants[t.Tenant].Queued--; r.Tenants[t.Tenant].Queued == 0 {
+		r.Tenants[t.Tenant].First = 0
+	}
 	return &r.Columns[i], true
 }

@@ -374,19 +374,19 @@ func TestRecordBytesAreThoseOfTheCode(t *testing.T) {
 		bytes = append(bytes, row[1])
 	}
 	c := constants
-	require.Equal(t, []string{c["headBytes"], "its length, at most " + c["MaxName"], c["tenantBytes"], c["columnBytes"],
-		c["holderBytes"], c["holdBytes"], c["ticketBytes"]}, bytes)
+	require.Equal(t, []string{c["headBytes"], "its length, at most " + c["MaxName"], c["tenantBytes"], c["orderBytes"],
+		c["columnBytes"], c["holderBytes"], c["holdBytes"], c["ticketBytes"]}, bytes)
 	require.Contains(t, text, "at most "+c["maxRecordTenants"]+" tenants")
-	require.Contains(t, text, "last "+c["idleTenants"]+" that had")
+	require.Contains(t, text, "last "+c["idleTenants"]+" to "+c["maxIdleTenants"]+" that had")
 	number := func(name string) int {
 		n, err := strconv.Atoi(c[name])
 		require.NoError(t, err, name)
 		return n
 	}
 	head, tenant, column := number("headBytes"), number("tenantBytes"), number("columnBytes")
-	holder, ticket := number("holderBytes"), number("ticketBytes")
-	require.Contains(t, strings.Join(strings.Fields(text), " "), fmt.Sprintf("%d + %d + 8 × %d + 8 × %d + 100 × %d = %d bytes",
-		head, tenant, column, holder, ticket, head+tenant+8*column+8*holder+100*ticket))
+	order, holder, ticket := number("orderBytes"), number("holderBytes"), number("ticketBytes")
+	require.Contains(t, strings.Join(strings.Fields(text), " "), fmt.Sprintf("%d + %d + 2 × %d + 8 × %d + 8 × %d + 100 × %d = %d bytes",
+		head, tenant, order, column, holder, ticket, head+tenant+2*order+8*column+8*holder+100*ticket))
 }
 
 func TestLinksLeadSomewhere(t *testing.T) {

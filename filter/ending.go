@@ -33,10 +33,12 @@ func (s *stream) OnHttpResponseHeaders(int, bool) types.Action {
 	headers, _ := abi.ResponseHeaders()
 	forged := s.readAnswer(headers)
 	isProbe := s.isProbe()
-	if s.answer.Status < 400 && len(forged) == 0 && !isProbe {
+	if s.answer.Status < 400 && len(forged) == 0 && !isProbe && !s.grpc {
 		return types.ActionContinue // who answered is read at the end, and not at all if the answer comes whole
 	}
-	s.readWhose()
+	s.readWhose() // for gRPC, Envoy's own answers have status 200 too
+	s.plugin.hasHeardGRPC = s.plugin.hasHeardGRPC || s.grpc && !s.answer.Local
+	s.answer.Unheard = s.grpc && !s.plugin.hasHeardGRPC
 	if !s.answer.Local {
 		for _, name := range forged { // an upstream can't speak for Headgate
 			abi.RemoveResponseHeader(name)
@@ -151,6 +153,7 @@ func (s *stream) reportProbe() {
 // judgeEnd reads how the request ended, and notes what that says.
 func (s *stream) judgeEnd() {
 	if s.answer.Sent {
+		s.answer.Unheard = s.grpc && !s.plugin.hasHeardGRPC
 		s.readEnding()
 		s.answer.outcome = admission.Judge(s.answer.Ending)
 	}

@@ -34,6 +34,8 @@ type plugin struct {
 	virtuals virtuals         // requests that go on in shadow only: shadow.go
 	bodies   bodies           // bodies in which the model is looked for: body.go
 
+	hasHeardGRPC bool // an upstream has answered a gRPC request: ending.go
+
 	out  []byte    // scratch
 	free []*stream // for reuse
 }

@@ -57,26 +57,32 @@ var replies = [...]Reply{
 func Replies() []Reply { return append([]Reply(nil), replies[reasonFailed:]...) }
 
 // message is what a client is told, who may never have heard of Headgate: who speaks, which pool, and when to come
-// back.
-func (f *refusal) message(after string) string {
-	pool, retry := `pool "`+f.pool+`"`, "; retry in "+after+" s"
+// back. attempt is the number of the try, or 0. A try after another one says that there was one: the client never sees
+// how that ended, and its failure may be the one that opened the breaker.
+func (f *refusal) message(after string, attempt int64) string {
+	says, cause, retry := "Headgate: ", `pool "`+f.pool+`"`, "; retry in "+after+" s"
+	if attempt > 1 {
+		says = "Headgate: an earlier try of this request failed; "
+	}
 	switch f.reason {
 	case reasonFull:
-		return "Headgate: " + pool + " is full" + retry
+		cause += " is full"
 	case reasonClosed:
-		return "Headgate: " + pool + " is closed"
+		cause, retry = cause+" is closed", ""
 	case reasonFailed:
-		return "Headgate: " + pool + " could not be asked for a permit" + retry
+		cause += " could not be asked for a permit"
 	case reasonExpired:
-		return "Headgate: no permit of " + pool + " came free in time" + retry
+		cause = "no permit of " + cause + " came free in time"
 	case reasonBreaker:
 		last := ""
 		if f.lastStatus > 0 {
 			last = " (last with " + strconv.Itoa(f.lastStatus) + ")"
 		}
-		return "Headgate: the upstream has failed too often" + last + ", so the breaker of " + pool + " is open" + retry
+		cause = "the upstream has failed too often" + last + ", so the breaker of " + cause + " is open"
+	default:
+		cause, retry = "a header that decides the tenant, the model, the class or the deadline was sent more than once", ""
 	}
-	return "Headgate: a header that decides the tenant, the model, the class or the deadline was sent more than once"
+	return says + cause + retry
 }
 
 // errorBody is the JSON error that the clients of an API parse.

@@ -54,6 +54,18 @@ func TestFinding_D2_RefusalsInTheFormOfTheAPI(t *testing.T) {
 	}
 }
 
+// A client never sees how the tries before the last one ended. The refusal of a further try says that there was one.
+func TestTheRefusalOfARetrySaysThatAnEarlierTryFailed(t *testing.T) {
+	g := startStages(t, 1, twoPools(9, 0))
+	for try, says := range map[int]string{1: `Headgate: pool "model" is closed`, 2: `Headgate: an earlier try of this request failed; pool "model" is closed`} {
+		c := g.call(0, "a")
+		c.Request().SetProperty(try, "upstream", "request_attempt_count")
+		refused := c.try().LocalReply()
+		require.NotNil(t, refused)
+		require.Contains(t, string(refused.Body), `"message":`+fmt.Sprintf("%q", says)+`,`)
+	}
+}
+
 type refusalTypes struct {
 	kind, reason, anthropic string
 	status                  int

@@ -27,7 +27,7 @@ func (s *stream) refuseNow() {
 		n = 5
 	}
 	headers := abi.AppendPairs(nil, pairs[:n]...)
-	body := f.message(after)
+	body := f.message(after, s.attempt)
 	if !s.grpc { // of a gRPC request the host makes it the grpc-message
 		path, _ := abi.Property("request\x00path")
 		body = errorBody(request.APIOf(view(path)), r, body)

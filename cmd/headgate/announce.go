@@ -15,11 +15,12 @@ func (p *runPlan) announce(w io.Writer, address netip.AddrPort, admin string) {
 	if mode := p.modeLine(); mode != "" {
 		fmt.Fprintf(w, "Mode:    %s\n", mode)
 	}
-	if p.mode != "disabled" {
+	mode := p.modeInForce()
+	if mode != "disabled" {
 		fmt.Fprintf(w, "Limits:  %s\n", p.limitsLine())
 	}
 	fmt.Fprintf(w, "For:     %s\n", p.forLine())
-	fmt.Fprintf(w, "Retries: %s\n", p.retries.String())
+	fmt.Fprintf(w, "Retries: %s\n", p.retries.describe(mode))
 	fmt.Fprintf(w, "Numbers: http://%s/stats?filter=wasmcustom.headgate\n", admin)
 	switch {
 	case address.Addr().IsLoopback():
@@ -31,7 +32,11 @@ func (p *runPlan) announce(w io.Writer, address netip.AddrPort, admin string) {
 	if p.file == nil { // what a configuration of one's own governs, and wants to know of a request, its owner knows best
 		fmt.Fprintf(w, "\nTry it:\n  %s\n", p.curl(url))
 	}
-	if p.sample {
+	switch {
+	case !p.sample || mode == "disabled":
+	case mode == "shadow":
+		fmt.Fprintf(w, "See in the numbers what the limits would do, after 8 at once:\n  %s\n", sampleBurst(url))
+	default:
 		fmt.Fprintf(w, "See the limits, with 8 at once:\n  %s\n", sampleBurst(url))
 	}
 	fmt.Fprintln(w, "Ctrl-C ends it, once what runs has finished. A second one ends it at once.")
@@ -58,14 +63,10 @@ func (p *runPlan) upstreamName() string {
 
 // modeLine says what the plugin does where that is not its usual work.
 func (p *runPlan) modeLine() string {
-	mode := p.mode
-	if mode == "" && p.file != nil {
-		mode = modes[p.file.cfg.Mode]
-	}
 	return map[string]string{
 		"shadow":   "shadow: every request passes, and the stats say what would be refused",
 		"disabled": "disabled: every request passes, and nothing is counted",
-	}[mode]
+	}[p.modeInForce()]
 }
 
 func (p *runPlan) limitsLine() string {
@@ -74,7 +75,12 @@ func (p *runPlan) limitsLine() string {
 		for i := range names {
 			names[i] = p.file.cfg.Pools[i].Name
 		}
-		return fmt.Sprintf("the pools of %s (%s); it is read again when it changes", p.configPath, strings.Join(names, ", "))
+		would := ""
+		if p.modeInForce() == "shadow" {
+			would = "would be "
+		}
+		return fmt.Sprintf("%sthe pools of %s (%s); it is read again when it changes", would, p.configPath,
+			strings.Join(names, ", "))
 	}
 	atOnce := strconv.Itoa(p.concurrency) + " at once"
 	if len(p.limits) > 0 {
@@ -83,10 +89,15 @@ func (p *runPlan) limitsLine() string {
 	if p.global > 0 {
 		atOnce += fmt.Sprintf(", %d in all", p.global)
 	}
-	if p.queue == 0 {
-		return atOnce + ", none wait, the next gets 429"
+	waits, gets := "wait", "gets"
+	if p.modeInForce() == "shadow" {
+		atOnce, waits, gets = "would be "+atOnce, "would wait", "would get"
 	}
-	return fmt.Sprintf("%s, %d more wait up to %s, the next gets 429", atOnce, p.queue, shortDuration(p.queueTimeout))
+	if p.queue == 0 {
+		return fmt.Sprintf("%s, none %s, the next %s 429", atOnce, waits, gets)
+	}
+	longest := shortDuration(p.queueTimeout)
+	return fmt.Sprintf("%s, %d more %s up to %s, the next %s 429", atOnce, p.queue, waits, longest, gets)
 }
 
 func (p *runPlan) forLine() string {
@@ -116,7 +127,8 @@ func (p *runPlan) governedByFile() string {
 	return strings.Join(names, ", ")
 }
 
-func (r *retries) String() string {
+// describe says how often Envoy sends a request again in a mode of the plugin's, and after what.
+func (r *retries) describe(mode string) string {
 	count := map[int]string{0: "none", unlimited: "unlimited"}[r.count]
 	if count == "" {
 		count = fmt.Sprintf("up to %d", r.count)
@@ -127,6 +139,9 @@ func (r *retries) String() string {
 	reasons := "5xx and no answer"
 	if !r.skip429 {
 		reasons = "5xx, 429 and no answer"
+	}
+	if mode == "disabled" { // Envoy repeats a try that was answered only where the plugin asks for it
+		reasons = "no answer only"
 	}
 	return fmt.Sprintf("%s, after %s, of requests up to %d MiB", count, reasons, r.maxBodyMB)
 }

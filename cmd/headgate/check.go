@@ -15,10 +15,10 @@ func checkCommand(term terminal) *cobra.Command {
 	strict := false
 	c := &cobra.Command{
 		Use:   "check [--strict] FILE...",
-		Short: "Say what is wrong with configurations, and what they do. FILE can be -, for stdin.",
+		Short: "Say what is wrong with configurations, and what they do. FILE can be -, for standard input.",
 		Args: func(_ *cobra.Command, files []string) error {
 			if len(files) == 0 {
-				return usageError{errors.New("check wants one file or more: headgate check FILE... (- is stdin)")}
+				return usageError{errors.New("check wants one file or more: headgate check FILE... (- is standard input)")}
 			}
 			return nil
 		},
@@ -35,6 +35,9 @@ func checkFiles(term terminal, files []string, strict bool) error {
 		text, err := readFile(term, name)
 		if err != nil {
 			return err
+		}
+		if name == "-" {
+			name = "standard input"
 		}
 		report := check.File(name, text)
 		report.Print(term.out)
@@ -62,7 +65,7 @@ func counted(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// readFile reads a file, or stdin for -. It reads no more than check takes, so that an endless file ends too.
+// readFile reads a file, or standard input for -. It reads no more than check takes, so that an endless file ends too.
 func readFile(term terminal, name string) ([]byte, error) {
 	in := term.in
 	if name != "-" {

@@ -66,7 +66,21 @@ func TestFinding_D7_CheckTakesStdin(t *testing.T) {
 		status, out, errs := call(text, "check", "-")
 		require.Empty(t, errs)
 		require.Equal(t, 0, status)
-		require.Contains(t, out, "-: a plugin configuration is valid\n  mode          enforce\n")
+		require.Contains(t, out, "standard input: a plugin configuration is valid\n  mode          enforce\n")
+	}
+}
+
+// The summary of a configuration that limits nothing, or not yet, does not say that requests are refused.
+func TestCheckSaysOfNothingThatItIsRefused(t *testing.T) {
+	for _, c := range []struct{ config, says string }{
+		{`{"stage": "attempt", "pools": [{"name": "a", "limit": 4}]}`, "  pools         none that this stage asks\n  longest wait  none: every request runs at once\n"},
+		{`{"mode": "shadow", "pools": [{"name": "a", "limit": 4}]}`, "  longest wait  none: a request would run at once or be refused, once the mode is enforce\n"},
+		{`{"mode": "disabled", "pools": [{"name": "a", "limit": 4}]}`, "  longest wait  none: a request would run at once or be refused, once the mode is enforce\n"},
+		{goodPlugin, "  longest wait  none: a request runs at once or is refused\n"},
+	} {
+		status, out, errs := call(c.config, "check", "-")
+		require.Equal(t, 0, status, errs)
+		require.Contains(t, out, c.says, c.config)
 	}
 }
 
@@ -90,7 +104,7 @@ func TestFinding_D7_WhatRenderPrintsIsGood(t *testing.T) {
 func TestFinding_D7_CheckReadsNoEndlessInput(t *testing.T) {
 	var out, errs bytes.Buffer
 	require.Equal(t, 1, headgate(terminal{endless{}, &out, &errs}, []string{"check", "-"}))
-	require.Equal(t, "-:1: error: is longer than 16777216 bytes\n", out.String())
+	require.Equal(t, "standard input:1: error: is longer than 16777216 bytes\n", out.String())
 	require.Equal(t, "headgate: check found 1 error\n", errs.String())
 }
 

@@ -42,6 +42,7 @@ type clientCall struct {
 const (
 	jsonType    = "application/json"
 	eventStream = "application/vnd.amazon.eventstream"
+	grpcType    = "application/grpc"
 	profileCall = "/model/arn%3Aaws%3Abedrock%3Aus-east-1%3A1%3Ainference-profile%2Fus.claude/"
 )
 
@@ -67,6 +68,9 @@ var clientCalls = []clientCall{
 		[]string{bedrockChunk("hel"), bedrockChunk("lo")}, true},
 	{"bedrock_converse", profileCall + "converse-stream", eventStream,
 		[]string{bedrockDelta("hel"), bedrockDelta("lo")}, true},
+	{"grpc_plain", "/pkg.Model/Ask", grpcType, []string{grpcMessage("hello")}, false},
+	{"grpc_stream", "/pkg.Model/Watch", grpcType, []string{grpcMessage("hel"), grpcMessage("lo")}, false},
+	{"grpc_infer", "/pkg.Model/Infer", grpcType, []string{grpcMessage("hello")}, true},
 }
 
 func openaiChunk(text string) string {
@@ -123,6 +127,10 @@ func awsEvent(name, payload string) string {
 	return string(binary.BigEndian.AppendUint32(message, crc32.ChecksumIEEE(message)))
 }
 
+func grpcMessage(text string) string {
+	return string(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(text)))) + text
+}
+
 // A clientRequest is a request as the upstream has received it.
 type clientRequest struct {
 	receivedRequest
@@ -162,6 +170,10 @@ func (api *scriptedAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	api.requests <- clientRequest{receivedRequest{r.RequestURI, r.Header, string(body)}, r.Method, r.Host, r.ProtoMajor}
 	w.Header().Set("content-type", call.kind)
+	if call.kind == grpcType {
+		w.Header().Set("trailer", "grpc-status")
+		defer w.Header().Set("grpc-status", "0")
+	}
 	api.answer(call, w, func() { _ = http.NewResponseController(w).Flush() })
 }
 
@@ -212,7 +224,7 @@ func startClients(t *testing.T, gateway, upstream string) *clients {
 	program := exec.Command(strings.TrimSpace(string(python)), filepath.Join(root, "envoy", "clients", "through_run.py"), gateway, upstream)
 	program.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { // whatever would send them elsewhere
 		name, _, _ := strings.Cut(strings.ToUpper(v), "=")
-		return strings.HasSuffix(name, "_PROXY") || slices.ContainsFunc([]string{"OPENAI_", "ANTHROPIC_", "OLLAMA_", "AWS_"},
+		return strings.HasSuffix(name, "_PROXY") || slices.ContainsFunc([]string{"OPENAI_", "ANTHROPIC_", "OLLAMA_", "AWS_", "GRPC_"},
 			func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 	})
 	program.Env = append(program.Env, "AWS_EC2_METADATA_DISABLED=true", "AWS_CONFIG_FILE=/dev/null",
@@ -296,6 +308,16 @@ func TestClientsThroughRun(t *testing.T) {
 	}
 }
 
+// A real client reads the status and the reason of a refusal.
+func TestRefusedGRPCClientGetsAStatus(t *testing.T) {
+	api := newScriptedAPI(t)
+	h := runGateway(t, nil, "--upstream", api.url, "--limit", "/Ask:0")
+	c := startClients(t, h.printed(gatewayURL), strings.TrimPrefix(api.url, "http://"))
+	c.begin(t, clientCall{name: "grpc_plain"})
+	c.requireSays(t, map[string]any{"error": `RESOURCE_EXHAUSTED: Headgate: pool "route" is closed`})
+	require.Empty(t, api.requests)
+}
+
 // checkClientCall makes a call and checks what its both ends get, and that it is counted as governed or not.
 func checkClientCall(t *testing.T, h *tool, api *scriptedAPI, c *clients, call clientCall) {
 	t.Helper()
@@ -316,7 +338,7 @@ func checkClientCall(t *testing.T, h *tool, api *scriptedAPI, c *clients, call c
 
 	got := <-api.requests
 	require.Equal(t, call.target, got.target)
-	require.Equal(t, 1, got.protocol, "HTTP/%d", got.protocol)
+	require.Equal(t, call.kind == grpcType, got.protocol == 2, "HTTP/%d", got.protocol)
 	switch {
 	case call.name == "bedrock_host":
 		requireSigned(t, got, got.host)

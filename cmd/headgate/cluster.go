@@ -6,21 +6,23 @@ import (
 	"os"
 )
 
-// setCluster makes the bootstrap's cluster and both of its routes lead to the upstream.
-func (u *upstream) setCluster(e *yamlEdit) error {
-	for _, route := range []string{routePath, otherRoutePath} {
+// setClusters makes the bootstrap's clusters and all of its routes lead to the upstream.
+func (u *upstream) setClusters(e *yamlEdit) error {
+	for _, route := range []string{grpcRoutePath, routePath, otherRoutePath} {
 		e.set(route+"host_rewrite_literal", u.authority())
 		e.set(route+"prefix_rewrite", u.path+"/")
 	}
 	if u.path != "" {
 		e.set(connectionPath+"normalize_path", true) // so that no dot segment leads out of the base path
 	}
-	e.setAddress(endpointPath, u.host, u.port)
-	if !u.isAddress() {
-		// LOGICAL_DNS resolves the name for each new connection, and ALL tries IPv6 and IPv4. That suits a large service
-		// whose addresses change often, and localhost.
-		e.set(clusterPath+"type", "LOGICAL_DNS")
-		e.set(clusterPath+"dns_lookup_family", "ALL")
+	for _, cluster := range clusterPaths {
+		e.setAddress(cluster+clusterEndpoint, u.host, u.port)
+		if !u.isAddress() {
+			// LOGICAL_DNS resolves the name for each new connection, and ALL tries IPv6 and IPv4. That suits a large
+			// service whose addresses change often, and localhost.
+			e.set(cluster+"type", "LOGICAL_DNS")
+			e.set(cluster+"dns_lookup_family", "ALL")
+		}
 	}
 	if !u.tls {
 		return nil
@@ -30,6 +32,7 @@ func (u *upstream) setCluster(e *yamlEdit) error {
 		return err
 	}
 	e.set(clusterPath+"transport_socket", u.tlsSocket(bundle))
+	e.set(grpcClusterPath+"transport_socket", u.tlsSocket(bundle, "h2"))
 	return nil
 }
 
@@ -44,6 +47,7 @@ type tlsContext struct {
 	Type   string `yaml:"@type"`
 	SNI    string `yaml:"sni,omitempty"`
 	Common struct {
+		Protocols  []string      `yaml:"alpn_protocols,omitempty"`
 		Validation tlsValidation `yaml:"validation_context"`
 	} `yaml:"common_tls_context"`
 }
@@ -58,13 +62,15 @@ type tlsName struct {
 	Matcher map[string]string `yaml:"matcher"`
 }
 
-func (u *upstream) tlsSocket(bundle string) tlsSocket {
+// tlsSocket returns it. protocols are what the upstream has to choose from (ALPN), if anything.
+func (u *upstream) tlsSocket(bundle string, protocols ...string) tlsSocket {
 	name := tlsName{"DNS", map[string]string{"exact": u.host}}
 	const contextType = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext"
 	context := tlsContext{Type: contextType, SNI: u.host}
 	if u.isAddress() {
 		name.Kind, context.SNI = "IP_ADDRESS", "" // SNI carries names only
 	}
+	context.Common.Protocols = protocols
 	context.Common.Validation = tlsValidation{map[string]string{"filename": bundle}, []tlsName{name}}
 	return tlsSocket{"envoy.transport_sockets.tls", context}
 }

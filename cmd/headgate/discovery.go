@@ -27,20 +27,24 @@ const (
 )
 
 // split takes the parts out of a bootstrap. It returns the rest, which names their files, and the parts. filters are
-// the paths of the Headgate filters, by their stages.
-func (d *discovery) split(bootstrap []byte, filters map[string]string) (rest []byte, parts map[string]any, err error) {
+// the paths of the Headgate filters, by their stages. Filters of one stage are the same part.
+func (d *discovery) split(
+	bootstrap []byte, filters map[string][]string,
+) (rest []byte, parts map[string]any, err error) {
 	e := editYAML(bootstrap)
 	parts = map[string]any{}
-	for stage, path := range filters {
-		filter := strings.TrimSuffix(path, "typed_config/config/")
+	for stage, paths := range filters {
 		name := "headgate-" + stage
-		config, _ := e.value(filter + "typed_config")
-		parts[name] = map[string]any{"@type": typeOfPart, "name": name, "typed_config": config}
-		e.remove(filter + "typed_config")
-		e.set(filter+"name", name)
-		e.set(filter+"config_discovery", map[string]any{
-			"config_source": d.source(name), "type_urls": []string{typeOfFilter},
-		})
+		for _, path := range paths {
+			filter := strings.TrimSuffix(path, "typed_config/config/")
+			config, _ := e.value(filter + "typed_config")
+			parts[name] = map[string]any{"@type": typeOfPart, "name": name, "typed_config": config}
+			e.remove(filter + "typed_config")
+			e.set(filter+"name", name)
+			e.set(filter+"config_discovery", map[string]any{
+				"config_source": d.source(name), "type_urls": []string{typeOfFilter},
+			})
+		}
 	}
 	const routes = "headgate-routes"
 	table, _ := e.value(connectionPath + "route_config")

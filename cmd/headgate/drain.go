@@ -18,7 +18,7 @@ const (
 )
 
 // letFinish has Envoy accept nothing new, and waits until the requests that run and those that wait have ended, for at
-// most as long as --drain says. It returns early when atOnce is done.
+// most as long as --drain says. Then it has the rest ended. It returns early when atOnce is done.
 func (p *runPlan) letFinish(atOnce context.Context, proxy *envoyProcess) {
 	if p.drain == 0 || atOnce.Err() != nil {
 		return
@@ -53,7 +53,9 @@ func (p *runPlan) letFinish(atOnce context.Context, proxy *envoyProcess) {
 		case <-proxy.ended:
 			return
 		case <-deadline:
-			p.notes.say("requests that had not ended after %s: %d. They are ended now", shortDuration(p.drain), active)
+			p.notes.say("requests that had not ended after %s: %d. Those without an answer get a 503 now, and the others "+
+				"are cut", shortDuration(p.drain), active)
+			proxy.endRequests(atOnce)
 			return
 		case <-time.After(drainEvery):
 		}

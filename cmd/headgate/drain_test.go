@@ -1,9 +1,12 @@
 package main
 
 import (
+	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -13,10 +16,10 @@ import (
 	"github.com/headgate/headgate/envoy/rig"
 )
 
-// runWithOneWaiting starts a gateway with a limit of 1, one request that runs and one that waits.
+// runWithOneWaiting starts a gateway whose pool route has a limit of 1, one request that runs and one that waits.
 func runWithOneWaiting(t *testing.T, api *heldAPI, flags ...string) (h *tool, running, waiting <-chan int) {
 	t.Helper()
-	h = runGateway(t, nil, append([]string{"--upstream", api.URL, "--concurrency", "1"}, flags...)...)
+	h = runGateway(t, nil, append([]string{"--upstream", api.URL}, flags...)...)
 	running = h.holdUntilRunning(t, api, 1)
 	waiting = h.hold(t)
 	rig.Eventually(t, endWithin, "one waits", func() bool { return h.shows("route.queued", 1) })
@@ -26,7 +29,7 @@ func runWithOneWaiting(t *testing.T, api *heldAPI, flags ...string) (h *tool, ru
 func TestFinding_C6_WhatRunsAndWaitsFinishesAndNothingNewIsAccepted(t *testing.T) {
 	for _, signal := range []os.Signal{syscall.SIGTERM, os.Interrupt} {
 		api := newHeldAPI(t)
-		h, running, waiting := runWithOneWaiting(t, api)
+		h, running, waiting := runWithOneWaiting(t, api, "--concurrency", "1")
 		require.NoError(t, h.cmd.Process.Signal(signal))
 		h.eventuallySays(t, "requests that run or wait: 2. They have 30s to finish")
 		rig.Eventually(t, endWithin, "a new connection is refused", func() bool {
@@ -45,7 +48,7 @@ func TestFinding_C6_WhatRunsAndWaitsFinishesAndNothingNewIsAccepted(t *testing.T
 }
 
 func TestFinding_C6_ASecondSignalEndsAtOnce(t *testing.T) {
-	h, running, waiting := runWithOneWaiting(t, newHeldAPI(t), "--drain", "1h")
+	h, running, waiting := runWithOneWaiting(t, newHeldAPI(t), "--concurrency", "1", "--drain", "1h")
 	require.NoError(t, h.cmd.Process.Signal(syscall.SIGTERM))
 	h.eventuallySays(t, "They have 1h to finish")
 	require.NoError(t, h.cmd.Process.Signal(syscall.SIGTERM))
@@ -55,14 +58,52 @@ func TestFinding_C6_ASecondSignalEndsAtOnce(t *testing.T) {
 }
 
 func TestFinding_C6_WhatDoesNotFinishInTimeIsEnded(t *testing.T) {
-	h, running, _ := runWithOneWaiting(t, newHeldAPI(t), "--drain", "400ms")
+	for name, more := range map[string][]string{
+		"flags": {"--concurrency", "1"}, "no retries": {"--concurrency", "1", "--retry", "0"},
+		"a file": {"--config", writePlugin(t, "plugin.json", `{"pools": [{"name": "route", "limit": 1, "queue": 5}]}`)},
+	} {
+		h, running, waiting := runWithOneWaiting(t, newHeldAPI(t), append(more, "--drain", "400ms")...)
+		require.NoError(t, h.cmd.Process.Signal(syscall.SIGTERM))
+		h.requireEnded(0, `\nheadgate: requests that had not ended after 400ms: 2\. Those without an answer get a 503 now, and the others are cut\n$`)
+		require.Equal(t, http.StatusServiceUnavailable, <-running, name)
+		require.Equal(t, http.StatusServiceUnavailable, <-waiting, name)
+	}
+}
+
+// A request without an answer gets one that says why, and when to come back. One whose answer has begun is cut.
+func TestWhatIsLeftAfterADrainIsAnsweredOrCut(t *testing.T) {
+	api, _ := startAPI(t, func(_ int32, w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/begun") {
+			fmt.Fprint(w, "begun")
+			_ = http.NewResponseController(w).Flush()
+		}
+		<-r.Context().Done()
+	})
+	h := runGateway(t, nil, "--upstream", api.URL, "--drain", "400ms", "--cors", "*")
+	begun := h.send("/begun", false)
+	answered := make(chan *http.Response)
+	go func() {
+		reply, err := h.post("/v1/embeddings", false)
+		if err != nil {
+			t.Error(err)
+		}
+		answered <- reply
+	}()
+	rig.Eventually(t, endWithin, "it runs", func() bool { return h.shows("upstream.inflight", 1) })
 	require.NoError(t, h.cmd.Process.Signal(syscall.SIGTERM))
-	h.requireEnded(0, `\nheadgate: requests that had not ended after 400ms: 2\. They are ended now\n$`)
-	require.NotEqual(t, http.StatusOK, <-running)
+	reply := <-answered
+	require.NotNil(t, reply)
+	defer reply.Body.Close()
+	require.Equal(t, "1", reply.Header.Get("retry-after"))
+	require.Equal(t, "GATEWAY_ENDING", requireGatewayReply(t, reply, http.StatusServiceUnavailable, "the gateway ends"))
+	text, err := io.ReadAll(begun.Body)
+	require.Error(t, err)
+	require.Equal(t, "begun", string(text))
+	require.Zero(t, <-h.status)
 }
 
 func TestFinding_C6_WithoutADrainASignalEndsAtOnce(t *testing.T) {
-	h, running, _ := runWithOneWaiting(t, newHeldAPI(t), "--drain", "0")
+	h, running, _ := runWithOneWaiting(t, newHeldAPI(t), "--concurrency", "1", "--drain", "0")
 	require.NoError(t, h.cmd.Process.Signal(syscall.SIGTERM))
 	h.requireEnded(0, nothing)
 	require.NotEqual(t, http.StatusOK, <-running)

@@ -34,7 +34,7 @@ func (p *runPlan) shownLog() io.Writer {
 
 // An envoyProcess is an Envoy that runs with the envoy.yaml of its folder.
 type envoyProcess struct {
-	dir   string
+	dir   *folder
 	cmd   *exec.Cmd
 	admin string        // host:port, known once Envoy is ready
 	ended chan struct{} // closed when the process has ended
@@ -44,15 +44,16 @@ type envoyProcess struct {
 // startEnvoy starts the binary. log gets Envoy's log besides its file, and out gets what Envoy writes to standard
 // output, which is its access log; each can be nil. On Linux Envoy ends when this process ends, even when this process
 // is killed.
-func startEnvoy(binary, dir string, workers int, log, out io.Writer) (*envoyProcess, error) {
+func startEnvoy(binary string, dir *folder, workers int, log, out io.Writer) (*envoyProcess, error) {
 	p := &envoyProcess{dir: dir, ended: make(chan struct{})}
 	file, err := os.Create(p.logPath())
 	if err != nil {
 		return nil, err
 	}
-	p.cmd = exec.Command(binary, "-c", filepath.Join(dir, "envoy.yaml"), "--admin-address-path", p.adminPath(),
+	p.cmd = exec.Command(binary, "-c", filepath.Join(dir.path, "envoy.yaml"), "--admin-address-path", p.adminPath(),
 		"--concurrency", strconv.Itoa(workers), "--disable-hot-restart", "--log-level", "warning")
 	p.cmd.SysProcAttr = childAttributes()
+	p.cmd.ExtraFiles = []*os.File{dir.lock} // so that the folder is locked as long as Envoy lives
 	p.cmd.Stdout, p.cmd.Stderr = file, file
 	if log != nil {
 		both := io.MultiWriter(file, log)
@@ -86,8 +87,8 @@ func (p *envoyProcess) supervise(started chan<- error, log *os.File) {
 	close(p.ended)
 }
 
-func (p *envoyProcess) logPath() string   { return filepath.Join(p.dir, "envoy.log") }
-func (p *envoyProcess) adminPath() string { return filepath.Join(p.dir, "admin") }
+func (p *envoyProcess) logPath() string   { return filepath.Join(p.dir.path, "envoy.log") }
+func (p *envoyProcess) adminPath() string { return filepath.Join(p.dir.path, "admin") }
 
 // ready waits until Envoy serves and returns the address of its listener.
 func (p *envoyProcess) ready(ctx context.Context) (netip.AddrPort, error) {

@@ -59,6 +59,18 @@ func TestFinding_B2_AProviderThatAlwaysFails(t *testing.T) {
 	require.EqualValues(t, 5, n.Load())
 }
 
+// Envoy sends a request again after a reset, and then the breaker refuses it that the reset has opened. The client is
+// told that its own request had failed.
+func TestTheResetThatOpensTheBreakerIsTold(t *testing.T) {
+	h := runGateway(t, nil, "--upstream", resettingUpstream(t), "--cb-threshold", "1")
+	for _, says := range []string{"Headgate: an earlier try of this request failed; the upstream has failed too often, so", "Headgate: the upstream has failed too often, so"} {
+		status, reason, body := h.chat()
+		require.Equal(t, http.StatusServiceUnavailable, status)
+		require.Equal(t, "BREAKER_OPEN", reason)
+		require.Contains(t, body, `"message":"`+says)
+	}
+}
+
 // Where nothing listens, nothing was sent: the client gets its answer soon, no permit is on hold and no breaker opens.
 func TestFinding_B2_AProviderThatNobodyReaches(t *testing.T) {
 	api, _ := startAPI(t, nil)

@@ -29,6 +29,8 @@ func requireGatewayReply(t *testing.T, reply *http.Response, status int, says st
 		Error struct{ Message, Type, Code string }
 	}
 	require.NoError(t, json.Unmarshal([]byte(text), &body), text)
+	require.Regexp(t, `^{"type":"error","error":{"message":".*","type":"gateway_error","code":"[A-Z_]+","param":null}}\n$`, text,
+		"the keys have the order of Headgate's refusals")
 	require.Equal(t, "error", body.Type)
 	require.Equal(t, "gateway_error", body.Error.Type)
 	require.Regexp(t, "^Headgate's Envoy: .*"+says, body.Error.Message)
@@ -65,6 +67,14 @@ func TestFinding_C8_WhatEnvoyAnswersItselfIsJSONThatSaysWhy(t *testing.T) {
 	}
 	require.Equal(t, "BAD_REQUEST", requireGatewayReply(t, send("/v1/files", "bad header\r\n"), 400, "not valid HTTP"))
 	require.Equal(t, "GATEWAY_ERROR", requireGatewayReply(t, send("/v1/files", "connection: upgrade\r\nupgrade: other\r\n"), 403, "upgrade"))
+
+	for request, code := range map[string]string{
+		"CONNECT api.example.com:443": "CONNECT_UNSUPPORTED", "OPTIONS *": "PATH_MISSING",
+	} {
+		reply := h.exchange(request + " HTTP/1.1\r\nhost: gateway\r\n\r\n")
+		status := map[string]int{"CONNECT_UNSUPPORTED": 501, "PATH_MISSING": 400}[code]
+		require.Equal(t, code, requireGatewayReply(t, reply, status, "(as the base URL|does not begin with a slash)"), request)
+	}
 
 	refused := send("/v1/closed", "")
 	require.Equal(t, "ADMISSION_REJECTED", refused.Header.Get("x-headgate-reason"))
@@ -130,8 +140,11 @@ func TestFinding_C4_AnUploadPassesWhileBytesMove(t *testing.T) {
 func TestRunningListsWhatTheGatewayAnswersItself(t *testing.T) {
 	sentences := regexp.MustCompile(`Headgate's Envoy: ([^"]*)","type":"gateway_error","code":"([A-Z_]+)"`)
 	want := map[string]string{"GATEWAY_ERROR": "anything else, with the details of Envoy's access log"}
-	for _, found := range sentences.FindAllStringSubmatch(string(envoy.Bootstrap), -1) {
+	for _, found := range sentences.FindAllStringSubmatch(string(envoy.Bootstrap)+string(lastAnswers), -1) {
 		sentence, code := found[1], found[2]
+		if strings.Contains(sentence, "%") {
+			continue // the row is about all the details
+		}
 		if earlier := want[code]; earlier != "" {
 			sentence = earlier + "; or " + sentence
 		}

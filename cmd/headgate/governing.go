@@ -80,6 +80,17 @@ func (g *gateway) refuseReplacedFlags(f *flagSet) error {
 // modes are what --mode takes: the modes of the plugin configuration, in the order of config.Mode.
 var modes = []string{"enforce", "shadow", "disabled"}
 
+// modeInForce is the mode that the plugin runs in.
+func (g *gateway) modeInForce() string {
+	switch {
+	case g.mode != "":
+		return g.mode
+	case g.file != nil:
+		return modes[g.file.cfg.Mode]
+	}
+	return "enforce"
+}
+
 func parseMode(text string) (string, error) {
 	for _, mode := range modes {
 		if mode == text {

@@ -64,10 +64,22 @@ func sign(t *testing.T, template, parent *x509.Certificate, signer *ecdsa.Privat
 // serve starts an HTTPS server with a certificate for name only. Its reply is the name that the client sent as SNI.
 func (a *authority) serve(t *testing.T, name string) uint16 {
 	t.Helper()
-	der, key := sign(t, &x509.Certificate{DNSNames: []string{name}}, a.certificate, a.key)
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return a.start(t, name, httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, r.TLS.ServerName)
-	}))
+	})))
+}
+
+// serveEither is serve for a server that also speaks HTTP/2, and answers gRPC.
+func (a *authority) serveEither(t *testing.T, name string) uint16 {
+	t.Helper()
+	server := httptest.NewUnstartedServer(http.HandlerFunc(answerEither))
+	server.EnableHTTP2 = true
+	return a.start(t, name, server)
+}
+
+func (a *authority) start(t *testing.T, name string, server *httptest.Server) (port uint16) {
+	t.Helper()
+	der, key := sign(t, &x509.Certificate{DNSNames: []string{name}}, a.certificate, a.key)
 	server.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.StartTLS()

@@ -91,8 +91,8 @@ var usageErrors = []struct{ args, want string }{
 	{"render --workers 1", "render what? want `headgate render envoy` or `headgate render istio`"},
 	{"render gateway", "render what? want `headgate render envoy` or `headgate render istio`"},
 	{"render envoy", "--upstream is missing: where is the model API? e.g. --upstream https://api.example.com"},
-	{"check", "check wants one file or more: headgate check FILE... (- is stdin)"},
-	{"check --strict", "check wants one file or more: headgate check FILE... (- is stdin)"},
+	{"check", "check wants one file or more: headgate check FILE... (- is standard input)"},
+	{"check --strict", "check wants one file or more: headgate check FILE... (- is standard input)"},
 	{"completion", "completion for which shell? want bash, zsh or fish"},
 	{"completion csh", "completion for which shell? want bash, zsh or fish"},
 }

@@ -17,7 +17,7 @@ func TestWellKnownAPIsAreTheSameInEachPlace(t *testing.T) {
 	for _, route := range want {
 		ungrouped = append(ungrouped, strings.TrimSuffix(route, wellKnownGroup))
 	}
-	for _, filter := range []string{filterPath, tryPath} {
+	for _, filter := range []string{filterPath, tryPath, grpcTryPath} {
 		var inFile pluginConfig
 		text := at(t, string(envoy.Bootstrap), filter+"configuration/value")
 		require.NoError(t, yaml.Unmarshal([]byte(text), &inFile))

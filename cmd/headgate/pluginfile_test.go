@@ -43,11 +43,12 @@ func TestFinding_D6_RenderUsesAFileInPlaceOfTheFlags(t *testing.T) {
 	invocation, attempt := parsedPlugin(t, rendered, filterPath), parsedPlugin(t, rendered, tryPath)
 	require.Equal(t, config.StageInvocation, invocation.Stage)
 	require.Equal(t, config.StageAttempt, attempt.Stage)
+	require.Equal(t, attempt, parsedPlugin(t, rendered, grpcTryPath))
 	require.Equal(t, []string{"mine", "tries"}, []string{attempt.Pools[0].Name, attempt.Pools[1].Name})
 	require.Equal(t, 90*admission.Second, invocation.Pools[0].MaxWait)
 	require.Equal(t, map[string]int{"7": 3}, invocation.Pools[0].Keys)
 	require.Equal(t, "1920s", at(t, rendered, connectionPath+"stream_idle_timeout"), "the longest wait, 2 min, and 30 min")
-	require.Equal(t, "PUT", at(t, rendered, routesPath+"1/match/headers/2/string_match/exact"))
+	require.Equal(t, "PUT", at(t, rendered, routesPath+"2/match/headers/2/string_match/exact"))
 
 	alone := render(t, "envoy", "--upstream", "http://a", "--config", file, "--retry", "0", "--mode", "shadow")
 	cfg := parsedPlugin(t, alone, filterPath)
@@ -79,7 +80,7 @@ func TestFinding_D6_AFilesOrderIsKept(t *testing.T) {
 func TestFinding_D6_WithoutRoutesEveryRequestIsRetried(t *testing.T) {
 	file := writePlugin(t, "plugin.json", `{"pools": [{"name": "mine", "limit": 1}]}`)
 	rendered := render(t, "envoy", "--upstream", "http://a", "--config", file)
-	require.Equal(t, ".*", at(t, rendered, routesPath+"0/match/headers/0/string_match/safe_regex/regex"))
+	require.Equal(t, ".*", at(t, rendered, retriedRoute+"/match/headers/0/string_match/safe_regex/regex"))
 }
 
 func TestFinding_D6_AFileThatIsWrongIsRefusedWithItsField(t *testing.T) {

@@ -18,17 +18,17 @@ func (p *runPlan) writeConfig(w io.Writer) error {
 	}
 	e := editYAML(bootstrap)
 	plugins := map[string]json.RawMessage{}
-	for stage, filter := range p.renderedStages() {
-		plugins[stage] = json.RawMessage(e.text(filter + "configuration/value"))
+	for stage, filters := range p.renderedStages() {
+		plugins[stage] = json.RawMessage(e.text(filters[0] + "configuration/value"))
 	}
 	settings := map[string]any{}
 	for name, path := range map[string]string{
 		"bind":                         listenerPath + "address",
 		"stream_idle_timeout":          connectionPath + "stream_idle_timeout",
 		"retry_policy":                 retryPath,
-		"retry_body_bytes":             routesPath + "0/per_request_buffer_limit_bytes",
+		"retry_body_bytes":             retriedRoute + "/per_request_buffer_limit_bytes",
 		"upstream":                     endpointPath + "address",
-		"common_http_protocol_options": protocolPath + "common_http_protocol_options",
+		"common_http_protocol_options": clusterPath + protocolOptions + "common_http_protocol_options",
 	} {
 		if value, found := e.value(path); found {
 			settings[name] = value

@@ -24,7 +24,7 @@ func TestREADMEShowsWhatTheToolDoes(t *testing.T) {
 	plan.upstream = &upstream{host: "127.0.0.1", port: 1}
 	const url = "http://127.0.0.1:10000"
 	for _, shown := range []string{
-		plan.limitsLine(), plan.governed(), plan.retries.String(), plan.curl(url), sampleBurst(url),
+		plan.limitsLine(), plan.governed(), plan.retries.describe("enforce"), plan.curl(url), sampleBurst(url),
 	} {
 		require.Contains(t, readme, shown)
 	}

@@ -78,6 +78,7 @@ func (r *reload) take(ctx context.Context, text []byte) {
 	case err != nil:
 		r.plan.notes.say("%v; the configuration before goes on", err)
 	default:
+		r.plan.shadows.Store(r.plan.modeInForce() == "shadow")
 		r.plan.notes.say("%s has changed: the new configuration runs", r.plan.configPath)
 	}
 }

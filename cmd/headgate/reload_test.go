@@ -224,7 +224,7 @@ func TestFinding_D6_TheModeOfTheFlagsWins(t *testing.T) {
 	file := writePlugin(t, "plugin.json", limitOf(0))
 	h := runGateway(t, nil, "--upstream", api.URL, "--config", file, "--mode", "shadow")
 	require.Contains(t, h.out.String(), "Mode:    shadow: every request passes")
-	require.Contains(t, h.out.String(), "Limits:  the pools of "+file+" (mine); it is read again when it changes\n")
+	require.Contains(t, h.out.String(), "Limits:  would be the pools of "+file+" (mine); it is read again when it changes\n")
 	require.Equal(t, http.StatusOK, h.send(chatPath, false).StatusCode)
 	rig.Eventually(t, endWithin, "the stat", func() bool { return h.shows("mine.shadow_would_reject", 1) })
 }

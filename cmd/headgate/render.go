@@ -91,17 +91,28 @@ const (
 	listenerPath   = "static_resources/listeners/0/"
 	connectionPath = listenerPath + "filter_chains/0/filters/0/typed_config/"
 	filterPath     = connectionPath + "http_filters/0/typed_config/config/"
-	routePath      = connectionPath + "route_config/virtual_hosts/0/routes/0/route/"
-	otherRoutePath = connectionPath + "route_config/virtual_hosts/0/routes/1/route/" // for requests that are never retried
-	clusterPath    = "static_resources/clusters/0/"
-	protocolPath   = clusterPath + "typed_extension_protocol_options/" + protocolType + "/"
-	protocolType   = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
+	grpcRoutePath  = routesPath + "0/route/"
+	routePath      = retriedRoute + "/route/"
+	otherRoutePath = routesPath + "2/route/" // for requests that are never retried
 
-	// The filters that each try passes. The first is Headgate's second filter.
-	upstreamFilters = protocolPath + "http_filters"
-	tryPath         = upstreamFilters + "/0/typed_config/config/"
-	endpointPath    = clusterPath + "load_assignment/endpoints/0/lb_endpoints/0/endpoint/"
+	// Both clusters lead to the upstream. The second one is for gRPC.
+	clusterPath     = "static_resources/clusters/0/"
+	grpcClusterPath = "static_resources/clusters/1/"
+
+	// The parts of a cluster. The first of the filters, which each try passes, is Headgate's second filter.
+	protocolOptions = "typed_extension_protocol_options/envoy.extensions.upstreams.http.v3.HttpProtocolOptions/"
+	clusterFilters  = protocolOptions + "http_filters"
+	clusterFilter   = clusterFilters + "/0/typed_config/config/"
+	clusterEndpoint = "load_assignment/endpoints/0/lb_endpoints/0/endpoint/"
+
+	upstreamFilters = clusterPath + clusterFilters
+	tryPath         = clusterPath + clusterFilter
+	grpcTryPath     = grpcClusterPath + clusterFilter
+	endpointPath    = clusterPath + clusterEndpoint
 )
+
+// clusterPaths are the paths of both clusters.
+var clusterPaths = []string{clusterPath, grpcClusterPath}
 
 // renderBootstrap returns envoy.yaml with the gateway's values.
 func (g *gateway) renderBootstrap() ([]byte, error) {
@@ -118,23 +129,27 @@ func (g *gateway) renderBootstrap() ([]byte, error) {
 		return nil, errors.Join(e.err, err)
 	}
 	e.setTopComment(g.topComment())
-	for stage, filter := range g.stages() {
+	for stage, filters := range g.stages() {
 		text, err := governs.textFor(stage)
 		if err != nil {
 			return nil, err
 		}
-		e.set(filter+"configuration/value", text)
-		e.set(filter+"vm_config/code/local/filename", wasm)
+		for _, filter := range filters {
+			e.set(filter+"configuration/value", text)
+			e.set(filter+"vm_config/code/local/filename", wasm)
+		}
 	}
 	e.setAddress("admin/", g.admin.Addr().String(), g.admin.Port())
 	e.setAddress(listenerPath, g.bind.Addr().String(), g.bind.Port())
 	// Nothing moves while a request waits in Headgate's queues, either.
 	e.set(connectionPath+"stream_idle_timeout", envoySeconds(governs.longestWait+g.idleTimeout))
 	if g.disableKeepAlives {
-		e.set(protocolPath+"common_http_protocol_options/max_requests_per_connection", 1)
+		for _, cluster := range clusterPaths {
+			e.set(cluster+protocolOptions+"common_http_protocol_options/max_requests_per_connection", 1)
+		}
 	}
-	// setCluster edits the retried route. It goes before editBootstrap, which makes copies of that route.
-	if err := g.upstream.setCluster(e); err != nil {
+	// setClusters edits the retried route. It goes before editBootstrap, which makes copies of that route.
+	if err := g.upstream.setClusters(e); err != nil {
 		return nil, err
 	}
 	g.retries.editBootstrap(e, governs.routes)
@@ -146,23 +161,23 @@ func (g *gateway) renderBootstrap() ([]byte, error) {
 }
 
 // renderedStages are the stages with the paths of their filters in a rendered bootstrap.
-func (g *gateway) renderedStages() map[string]string {
+func (g *gateway) renderedStages() map[string][]string {
 	stages := g.stages()
-	for stage, path := range stages {
-		if len(g.origins) > 0 && path == filterPath {
-			stages[stage] = strings.Replace(path, "http_filters/0", "http_filters/1", 1)
+	for _, paths := range stages {
+		if len(g.origins) > 0 && paths[0] == filterPath {
+			paths[0] = strings.Replace(filterPath, "http_filters/0", "http_filters/1", 1)
 		}
 	}
 	return stages
 }
 
-// stages are the stages that the plugin runs in, each with the path of its filter in envoy.yaml. The stage attempt
+// stages are the stages that the plugin runs in, each with the paths of its filters in envoy.yaml. The stage attempt
 // exists only with retries.
-func (g *gateway) stages() map[string]string {
+func (g *gateway) stages() map[string][]string {
 	if !g.retries.enabled() {
-		return map[string]string{"request": filterPath}
+		return map[string][]string{"request": {filterPath}}
 	}
-	return map[string]string{"invocation": filterPath, "attempt": tryPath}
+	return map[string][]string{"invocation": {filterPath}, "attempt": {tryPath, grpcTryPath}}
 }
 
 // topComment is the comment at the top of a rendered bootstrap.

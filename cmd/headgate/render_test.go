@@ -71,18 +71,25 @@ func TestRenderPutsTheFlagsInTheirPlaces(t *testing.T) {
 	rendered := render(t, "envoy", "--upstream", "http://models.example.com:8000/base", "--bind", "127.0.0.1:1234",
 		"--concurrency", "7", "--queue", "9", "--queue-timeout", "90s", "--wasm", "/opt/headgate.wasm")
 	for path, want := range map[string]string{
-		listenerPath + "address/socket_address/address":    "127.0.0.1",
-		listenerPath + "address/socket_address/port_value": "1234",
-		filterPath + "vm_config/code/local/filename":       "/opt/headgate.wasm",
-		tryPath + "vm_config/code/local/filename":          "/opt/headgate.wasm",
-		connectionPath + "stream_idle_timeout":             "1980s",
-		otherRoutePath + "prefix_rewrite":                  "/base/",
-		otherRoutePath + "host_rewrite_literal":            "models.example.com:8000",
-		routePath + "prefix_rewrite":                       "/base/",
-		routePath + "host_rewrite_literal":                 "models.example.com:8000",
-		clusterPath + "type":                               "LOGICAL_DNS",
-		endpointPath + "address/socket_address/address":    "models.example.com",
-		endpointPath + "address/socket_address/port_value": "8000",
+		listenerPath + "address/socket_address/address":                         "127.0.0.1",
+		listenerPath + "address/socket_address/port_value":                      "1234",
+		filterPath + "vm_config/code/local/filename":                            "/opt/headgate.wasm",
+		tryPath + "vm_config/code/local/filename":                               "/opt/headgate.wasm",
+		connectionPath + "stream_idle_timeout":                                  "1980s",
+		otherRoutePath + "prefix_rewrite":                                       "/base/",
+		otherRoutePath + "host_rewrite_literal":                                 "models.example.com:8000",
+		routePath + "prefix_rewrite":                                            "/base/",
+		routePath + "host_rewrite_literal":                                      "models.example.com:8000",
+		clusterPath + "type":                                                    "LOGICAL_DNS",
+		grpcTryPath + "vm_config/code/local/filename":                           "/opt/headgate.wasm",
+		grpcRoutePath + "prefix_rewrite":                                        "/base/",
+		grpcRoutePath + "host_rewrite_literal":                                  "models.example.com:8000",
+		grpcClusterPath + "type":                                                "LOGICAL_DNS",
+		grpcClusterPath + "dns_lookup_family":                                   "ALL",
+		endpointPath + "address/socket_address/address":                         "models.example.com",
+		endpointPath + "address/socket_address/port_value":                      "8000",
+		grpcClusterPath + clusterEndpoint + "address/socket_address/address":    "models.example.com",
+		grpcClusterPath + clusterEndpoint + "address/socket_address/port_value": "8000",
 	} {
 		require.Equal(t, want, at(t, rendered, path), path)
 	}
@@ -103,6 +110,7 @@ func TestRenderTrustsNoTenantHeaderBeyondLoopback(t *testing.T) {
 		rendered := render(t, "envoy", "--upstream", "http://127.0.0.1:8080", "--bind", bind)
 		require.Len(t, parsedPlugin(t, rendered, filterPath).Identity.Tenant, trusted, bind)
 		require.Len(t, parsedPlugin(t, rendered, tryPath).Identity.Tenant, trusted, bind)
+		require.Len(t, parsedPlugin(t, rendered, grpcTryPath).Identity.Tenant, trusted, bind)
 	}
 }
 
@@ -110,13 +118,16 @@ func TestRenderVerifiesTheCertificateOfAnHTTPSUpstream(t *testing.T) {
 	bundle := filepath.Join(t.TempDir(), "ca.pem")
 	require.NoError(t, os.WriteFile(bundle, nil, 0o600))
 	t.Setenv("SSL_CERT_FILE", bundle)
-	const validation = clusterPath + "transport_socket/typed_config/common_tls_context/validation_context/"
+	const tlsPath = "transport_socket/typed_config/common_tls_context/"
+	const validation = clusterPath + tlsPath + "validation_context/"
 
 	byName := render(t, "envoy", "--upstream", "https://api.example.com")
 	require.Equal(t, bundle, at(t, byName, validation+"trusted_ca/filename"))
 	require.Equal(t, "DNS", at(t, byName, validation+"match_typed_subject_alt_names/0/san_type"))
 	require.Equal(t, "api.example.com", at(t, byName, validation+"match_typed_subject_alt_names/0/matcher/exact"))
 	require.Equal(t, "api.example.com", at(t, byName, clusterPath+"transport_socket/typed_config/sni"))
+	require.Equal(t, at(t, byName, grpcClusterPath+tlsPath+"validation_context/trusted_ca/filename"), bundle)
+	require.Equal(t, "h2", at(t, byName, grpcClusterPath+tlsPath+"alpn_protocols/0"))
 	require.Equal(t, "443", at(t, byName, endpointPath+"address/socket_address/port_value"))
 	require.Equal(t, "api.example.com", at(t, byName, routePath+"host_rewrite_literal"))
 
@@ -159,17 +170,17 @@ func TestRenderRetriesWhatIsGovernedForEachMethod(t *testing.T) {
 	path := func(route string) string {
 		return at(t, rendered, routesPath+route+"/match/headers/0/string_match/safe_regex/regex")
 	}
-	require.Equal(t, `(?i)[^?]*(?:/|%2F)(?:a(?:/|%2F)+[^/?]*\.b|d)(?:/|%2F)*(?:\?.*)?`, path("0"))
-	require.Equal(t, "POST", at(t, rendered, routesPath+"0/match/headers/2/string_match/exact"))
-	require.Equal(t, `(?i)[^?]*(?:/|%2F)(?:c)(?:/|%2F)*(?:\?.*)?`, path("1"))
-	for _, route := range []string{"0", "1"} {
+	require.Equal(t, `(?i)[^?]*(?:/|%2F)(?:a(?:/|%2F)+[^/?]*\.b|d)(?:/|%2F)*(?:\?.*)?`, path("1"))
+	require.Equal(t, "POST", at(t, rendered, routesPath+"1/match/headers/2/string_match/exact"))
+	require.Equal(t, `(?i)[^?]*(?:/|%2F)(?:c)(?:/|%2F)*(?:\?.*)?`, path("2"))
+	for _, route := range []string{"1", "2"} {
 		require.Equal(t, "3", at(t, rendered, routesPath+route+"/route/retry_policy/num_retries"))
 		require.Equal(t, "429", at(t, rendered, routesPath+route+"/route/retry_policy/retriable_headers/1/string_match/exact"))
 		require.Equal(t, "5xx", at(t, rendered, routesPath+route+"/route/retry_policy/retriable_headers/0/string_match/exact"))
 	}
 	e := editYAML([]byte(rendered))
-	_, anyMethod := e.value(routesPath + "1/match/headers/2")
-	_, retried := e.value(routesPath + "2/route/retry_policy")
+	_, anyMethod := e.value(routesPath + "2/match/headers/2")
+	_, retried := e.value(routesPath + "3/route/retry_policy")
 	require.NoError(t, e.err)
 	require.False(t, anyMethod || retried)
 }
@@ -183,7 +194,9 @@ func TestRenderWithoutRetriesMentionsNone(t *testing.T) {
 
 func TestRenderDisablesKeepAlives(t *testing.T) {
 	rendered := render(t, "envoy", "--upstream", "http://a", "--upstream-disable-keep-alives")
-	require.Equal(t, "1", at(t, rendered, protocolPath+"common_http_protocol_options/max_requests_per_connection"))
+	for _, cluster := range clusterPaths {
+		require.Equal(t, "1", at(t, rendered, cluster+protocolOptions+"common_http_protocol_options/max_requests_per_connection"))
+	}
 }
 
 // The greatest and the least values that flags take make a configuration.

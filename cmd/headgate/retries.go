@@ -87,9 +87,10 @@ func (r *retries) delays() (first []int, last int) {
 
 // The parts of envoy.yaml that are for retries only.
 const (
-	hostPath   = connectionPath + "route_config/virtual_hosts/0/"
-	routesPath = hostPath + "routes/"
-	retryPath  = routePath + "retry_policy/"
+	hostPath     = connectionPath + "route_config/virtual_hosts/0/"
+	routesPath   = hostPath + "routes/"
+	retriedRoute = routesPath + "1" // the first of those that setRoutes makes
+	retryPath    = routePath + "retry_policy/"
 )
 
 // bootstrapComments are the comments that replace some of envoy.yaml's where a bootstrap has no retries or no least
@@ -104,7 +105,7 @@ func (r *retries) editBootstrap(e *yamlEdit, routes []config.Route) {
 		r.removeRetries(e)
 		return
 	}
-	e.set(routesPath+"0/per_request_buffer_limit_bytes", r.bodyBytes())
+	e.set(retriedRoute+"/per_request_buffer_limit_bytes", r.bodyBytes())
 	e.set(retryPath+"num_retries", r.count)
 	if !r.skip429 {
 		e.duplicate(retryPath + "retriable_headers/0")
@@ -118,14 +119,16 @@ func (r *retries) editBootstrap(e *yamlEdit, routes []config.Route) {
 	r.setRoutes(e, routes)
 }
 
-// removeRetries leaves the bootstrap with one Headgate filter and one route, which sends a request once.
+// removeRetries leaves the bootstrap with one Headgate filter, and with routes that send a request once.
 func (r *retries) removeRetries(e *yamlEdit) {
-	e.remove(upstreamFilters)
-	e.remove(routesPath + "1")
-	e.remove(routesPath + "0/match/headers")
-	e.remove(routesPath + "0/per_request_buffer_limit_bytes")
+	for _, cluster := range clusterPaths {
+		e.remove(cluster + clusterFilters)
+	}
+	e.remove(routesPath + "2")
+	e.remove(retriedRoute + "/match/headers")
+	e.remove(retriedRoute + "/per_request_buffer_limit_bytes")
 	e.remove(routePath + "retry_policy")
-	e.setComment(routesPath+"0", "")
+	e.setComment(retriedRoute, "")
 	e.remove(hostPath + "include_request_attempt_count")
 	e.remove(hostPath + "response_headers_to_remove")
 	e.insert(connectionPath+"route_config/request_headers_to_remove/0", "x-envoy-attempt-count")
@@ -176,14 +179,14 @@ func retryIn(seconds int) map[string]any {
 	return map[string]any{"action": map[string]any{"name": "retry-in", "typed_config": execute}}
 }
 
-// setRoutes gives Envoy one route for each method of the governed routes. The routes differ in what they match only.
+// setRoutes gives Envoy one retried route for each method of the governed routes. They differ in what they match only.
 func (r *retries) setRoutes(e *yamlEdit, routes []config.Route) {
 	methods := pathsByMethod(routes)
 	for range len(methods) - 1 {
-		e.duplicate(routesPath + "0")
+		e.duplicate(retriedRoute)
 	}
 	for i := range methods {
-		e.set(routesPath+strconv.Itoa(i)+"/match/headers", r.matchers(&methods[i]))
+		e.set(routesPath+strconv.Itoa(1+i)+"/match/headers", r.matchers(&methods[i]))
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -30,6 +31,7 @@ type runPlan struct {
 	printConfig bool
 	drain       time.Duration // 0: a signal ends everything at once
 	notes       *notes
+	shadows     atomic.Bool // the plugin runs in the mode shadow
 }
 
 func runCommand(term terminal) *cobra.Command {
@@ -194,13 +196,14 @@ func checkAddress(address netip.AddrPort, flag string) error {
 // serve runs Envoy with the bootstrap in a temporary folder. It removes the folder, except after a failure: Envoy's log
 // is in it.
 func (p *runPlan) serve(asked *signals, term terminal, binary string, bootstrap []byte) error {
-	dir, err := os.MkdirTemp("", "headgate-")
+	removeLeftFolders()
+	dir, err := makeFolder()
 	if err != nil {
 		return err
 	}
-	changes, err := p.prepare(dir, bootstrap)
+	changes, err := p.prepare(dir.path, bootstrap)
 	if err != nil {
-		return errors.Join(err, os.RemoveAll(dir))
+		return errors.Join(err, dir.remove())
 	}
 	done := p.notes.begin("starting Envoy")
 	defer done()
@@ -212,7 +215,7 @@ func (p *runPlan) serve(asked *signals, term terminal, binary string, bootstrap 
 	}
 	proxy, err := startEnvoy(binary, dir, p.workers, p.shownLog(), requests)
 	if err != nil {
-		return errors.Join(err, os.RemoveAll(dir))
+		return errors.Join(err, dir.remove())
 	}
 	address, err := proxy.ready(asked.end)
 	if err == nil && changes != nil {
@@ -227,9 +230,10 @@ func (p *runPlan) serve(asked *signals, term terminal, binary string, bootstrap 
 	}
 	proxy.stop()
 	if err != nil && asked.end.Err() == nil {
+		dir.keep()
 		return fmt.Errorf("%w (Envoy's log: %s)", err, proxy.logPath())
 	}
-	return os.RemoveAll(dir)
+	return dir.remove()
 }
 
 // prepare writes what Envoy reads at its start into its folder. With --config that is several files, so that what the
@@ -250,11 +254,15 @@ func (p *runPlan) prepare(dir string, bootstrap []byte) (changes *reload, err er
 		changes = &reload{plan: p, discovery: files, rest: rest, judged: p.file.text}
 		bootstrap = rest
 	}
+	if bootstrap, err = addLastAnswers(bootstrap, dir); err != nil {
+		return nil, err
+	}
 	return changes, os.WriteFile(filepath.Join(dir, "envoy.yaml"), bootstrap, 0o600)
 }
 
 // wait follows the file of --config until Envoy ends or a signal asks to end. Then it lets requests finish.
 func (p *runPlan) wait(asked *signals, proxy *envoyProcess, changes *reload) error {
+	p.shadows.Store(p.modeInForce() == "shadow")
 	stopWatching := p.watch(proxy)
 	defer stopWatching()
 	var looks <-chan time.Time // none without a file
@@ -283,7 +291,7 @@ func (p *runPlan) watch(proxy *envoyProcess) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var ended sync.WaitGroup
 	ended.Go(func() {
-		newWatcher(p.notes, func() ([]byte, error) { return proxy.ask(poolStats) }).watch(ctx)
+		newWatcher(p.notes, func() ([]byte, error) { return proxy.ask(watchedStats) }, p.shadows.Load).watch(ctx)
 	})
 	return func() {
 		cancel()

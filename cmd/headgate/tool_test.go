@@ -59,12 +59,21 @@ func (o *output) String() string {
 // startTool starts headgate. env is added to its environment. The process is killed at the end of the test.
 func startTool(t *testing.T, env []string, args ...string) *tool {
 	t.Helper()
+	return startToolTo(t, nil, env, args...)
+}
+
+// startToolTo is startTool with a standard output of its own. nil: the output is kept.
+func startToolTo(t *testing.T, out *os.File, env []string, args ...string) *tool {
+	t.Helper()
 	self, err := os.Executable()
 	require.NoError(t, err)
 	h := &tool{t: t, cmd: exec.Command(self, args...), tmp: t.TempDir(), status: make(chan int, 1)}
 	h.out, h.errs = &output{}, &output{}
 	h.cmd.Env = append(append(os.Environ(), asTool+"=1", "TMPDIR="+h.tmp), env...)
 	h.cmd.Stdout, h.cmd.Stderr = h.out, h.errs
+	if out != nil {
+		h.cmd.Stdout = out
+	}
 	h.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	require.NoError(t, h.cmd.Start())
 	go func() {
@@ -78,12 +87,18 @@ func startTool(t *testing.T, env []string, args ...string) *tool {
 // runGateway starts `headgate run` on a free port with the module and Envoy of the build, and waits until it is up.
 func runGateway(t *testing.T, env []string, args ...string) *tool {
 	t.Helper()
+	return runGatewayTo(t, nil, env, args...)
+}
+
+// runGatewayTo is runGateway with a standard output of its own. nil: the output is kept.
+func runGatewayTo(t *testing.T, out *os.File, env []string, args ...string) *tool {
+	t.Helper()
 	wasm, err := rig.WasmPath()
 	require.NoError(t, err)
 	binary, err := rig.EnvoyPath()
 	require.NoError(t, err)
 	args = append([]string{"run", "--bind", "127.0.0.1:0", "--workers", "1", "--wasm", wasm}, args...)
-	h := startTool(t, append(env, "ENVOY="+binary), args...)
+	h := startToolTo(t, out, append(env, "ENVOY="+binary), args...)
 	up := rig.Poll(startWithin, func() bool { return len(h.status) > 0 || strings.Contains(h.announced(), "Ctrl-C") })
 	require.True(t, up && len(h.status) == 0, "headgate run is not up: %s%s", h.out, h.errs)
 	return h

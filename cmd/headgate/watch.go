@@ -14,15 +14,20 @@ import (
 const (
 	statsEvery    = time.Second // how often the stats are read
 	refusalsEvery = time.Minute // how often at most a pool's refusals are told
+	lossesEvery   = time.Minute // how often at most it is told that the access log is lost
 )
 
-// A watcher tells what changes in the gateway while it runs: breakers that open and close, refusals, and workers that
-// die. It reads Envoy's stats for that.
+// A watcher tells what changes in the gateway while it runs: breakers that open and close, refusals, workers that die,
+// and an access log that is lost. It reads Envoy's stats for that.
 type watcher struct {
-	notes *notes
-	stats func() ([]byte, error)
-	now   func() time.Time
-	pools map[string]*watchedPool
+	notes   *notes
+	stats   func() ([]byte, error)
+	shadows func() bool // the mode is shadow: what would happen is told
+	now     func() time.Time
+	pools   map[string]*watchedPool
+
+	failedWrites int       // of the access log, when they were told last
+	toldLossAt   time.Time // when they were
 }
 
 // A watchedPool is what the watcher knows of a pool.
@@ -36,8 +41,8 @@ type watchedPool struct {
 // poolCounts are the counters of a pool by their names.
 type poolCounts map[string]int
 
-func newWatcher(n *notes, stats func() ([]byte, error)) *watcher {
-	return &watcher{notes: n, stats: stats, now: time.Now, pools: map[string]*watchedPool{}}
+func newWatcher(n *notes, stats func() ([]byte, error), shadows func() bool) *watcher {
+	return &watcher{notes: n, stats: stats, shadows: shadows, now: time.Now, pools: map[string]*watchedPool{}}
 }
 
 // watch looks at the stats until ctx is done.
@@ -60,6 +65,7 @@ func (w *watcher) look() {
 	if err != nil {
 		return
 	}
+	w.tellLoss(text)
 	counts := readPoolCounts(text)
 	for _, name := range slices.Sorted(maps.Keys(counts)) {
 		pool := w.pools[name]
@@ -83,17 +89,21 @@ func (w *watcher) tellBreaker(name string, pool *watchedPool, now poolCounts) {
 	if opened <= 0 && closed <= 0 {
 		return
 	}
+	is := "is"
+	if w.shadows() {
+		is = "would be"
+	}
 	if opened > 0 {
 		since := pool.failing
-		w.notes.say("the breaker of pool %q is open: the upstream has failed too often (5xx or no answer: %d, 429: %d)", name,
-			now["provider_failure"]-since["provider_failure"], now["provider_429"]-since["provider_429"])
+		w.notes.say("the breaker of pool %q %s open: the upstream has failed too often (5xx or no answer: %d, 429: %d)", name,
+			is, now["provider_failure"]-since["provider_failure"], now["provider_429"]-since["provider_429"])
 	}
 	if closed > 0 {
 		more := ""
 		if open := now["breaker_opened"] - now["breaker_closed"]; open > 0 {
 			more = fmt.Sprintf(" (still open for other keys of the pool: %d)", open)
 		}
-		w.notes.say("the breaker of pool %q is closed again: the upstream answers%s", name, more)
+		w.notes.say("the breaker of pool %q %s closed again: the upstream answers%s", name, is, more)
 	}
 	pool.failing = now
 }
@@ -105,6 +115,8 @@ var refusals = []struct{ counter, meaning string }{
 	{"expired_deadline", "deadline over"},
 	{"rejected_breaker", "breaker open"},
 	{"rejected_closed", "pool closed"},
+	{"shadow_would_reject", "no permit, or the breaker open"},
+	{"shadow_would_expire", "waited too long"},
 }
 
 // tellRefusals tells the pool's first refusals at once, and further ones once in a minute.
@@ -120,12 +132,35 @@ func (w *watcher) tellRefusals(name string, pool *watchedPool, now poolCounts) {
 	if total == 0 || !pool.toldAt.IsZero() && w.now().Sub(pool.toldAt) < refusalsEvery {
 		return
 	}
-	w.notes.say("requests refused by pool %q: %d (%s)", name, total, strings.Join(reasons, ", "))
+	refused := "refused"
+	if w.shadows() {
+		refused = "that would be refused"
+	}
+	w.notes.say("requests %s by pool %q: %d (%s)", refused, name, total, strings.Join(reasons, ", "))
 	pool.told, pool.toldAt = now, w.now()
 }
 
-// poolStats asks for Headgate's stats.
-const poolStats = `/stats?usedonly&filter=^wasmcustom\.headgate\.`
+// failedWrites is Envoy's counter of writes to a log that failed. Envoy goes on without what it could not write.
+var failedWrites = regexp.MustCompile(`(?m)^filesystem\.write_failed: (\d+)\s*$`)
+
+// tellLoss tells that lines of the access log are lost, once in a minute while that goes on.
+func (w *watcher) tellLoss(stats []byte) {
+	found := failedWrites.FindSubmatch(stats)
+	if found == nil {
+		return
+	}
+	failed, err := strconv.Atoi(string(found[1]))
+	justTold := !w.toldLossAt.IsZero() && w.now().Sub(w.toldLossAt) < lossesEvery
+	if err != nil || failed <= w.failedWrites || justTold {
+		return
+	}
+	w.failedWrites, w.toldLossAt = failed, w.now()
+	w.notes.warn("lines of the access log are lost: standard output can't be written. Its reader has gone, or the disk " +
+		"is full. Requests go on")
+}
+
+// watchedStats asks for Headgate's stats, and for those of what Envoy writes.
+const watchedStats = `/stats?usedonly&filter=^(wasmcustom\.headgate\.|filesystem\.write_failed$)`
 
 // poolStat is a counter or gauge of a pool.
 var poolStat = regexp.MustCompile(`(?m)^wasmcustom\.headgate\.([\w-]+)\.(\w+): (\d+)\s*$`)

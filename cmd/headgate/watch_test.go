@@ -18,9 +18,9 @@ import (
 
 func TestFinding_D4_ALineForEachChangeOfState(t *testing.T) {
 	var said strings.Builder
-	now, stats := time.Now(), ""
+	now, stats, shadows := time.Now(), "", false
 	w := newWatcher(&notes{w: &said, now: func() time.Time { return now }, budget: noteBurst, filled: now},
-		func() ([]byte, error) { return []byte(stats), nil })
+		func() ([]byte, error) { return []byte(stats), nil }, func() bool { return shadows })
 	w.now = func() time.Time { return now }
 	for _, step := range []struct {
 		after time.Duration
@@ -51,10 +51,43 @@ func TestFinding_D4_ALineForEachChangeOfState(t *testing.T) {
 		w.look()
 		require.Equal(t, step.says, strings.TrimSpace(strings.ReplaceAll(said.String(), "headgate: ", "")), step.stats)
 	}
+	shadows = true
+	now = now.Add(time.Second)
+	stats += "wasmcustom.headgate.c.breaker_opened: 1\nwasmcustom.headgate.c.shadow_would_reject: 3\n" +
+		"wasmcustom.headgate.c.shadow_would_expire: 1\nwasmcustom.headgate.c.provider_failure: 5\n"
+	said.Reset()
+	w.look()
+	require.Equal(t, `headgate: the breaker of pool "c" would be open: the upstream has failed too often (5xx or no answer: 5, 429: 0)
+headgate: requests that would be refused by pool "c": 4 (no permit, or the breaker open: 3, waited too long: 1)
+`, said.String())
 	w.stats = func() ([]byte, error) { return nil, errors.New("gone") }
 	said.Reset()
 	w.look()
 	require.Empty(t, said.String())
+}
+
+func TestALostAccessLogIsToldOnceInAMinute(t *testing.T) {
+	var said strings.Builder
+	now, stats := time.Now(), ""
+	w := newWatcher(&notes{w: &said, now: func() time.Time { return now }, budget: noteBurst, filled: now},
+		func() ([]byte, error) { return []byte(stats), nil }, func() bool { return false })
+	w.now = func() time.Time { return now }
+	for _, step := range []struct {
+		after  time.Duration
+		failed string
+		tells  bool
+	}{
+		{0, "", false}, {time.Second, "0", false}, {time.Second, "1", true}, {time.Second, "9", false}, {time.Minute, "9", true},
+		{time.Minute, "9", false}, {time.Minute, "10", true},
+	} {
+		now = now.Add(step.after)
+		if stats = ""; step.failed != "" {
+			stats = "filesystem.write_failed: " + step.failed + "\n"
+		}
+		said.Reset()
+		w.look()
+		require.Equal(t, step.tells, strings.HasPrefix(said.String(), "headgate: warning: lines of the access log are lost"), step)
+	}
 }
 
 func TestFinding_D4_RunSaysThatABreakerOpensAndCloses(t *testing.T) {

@@ -6,6 +6,7 @@ import sys
 import anthropic
 import boto3
 import botocore.config
+import grpc
 import ollama
 import openai
 
@@ -98,6 +99,21 @@ def bedrock_converse():
         yield event["contentBlockDelta"]["delta"]["text"]
 
 
+def grpc_plain(method="Ask"):
+    with grpc.insecure_channel(ADDRESS) as channel:
+        yield channel.unary_unary("/pkg.Model/" + method)(b"hello", timeout=30).decode()
+
+
+def grpc_infer():
+    return grpc_plain("Infer")
+
+
+def grpc_stream():
+    with grpc.insecure_channel(ADDRESS) as channel:
+        for message in channel.unary_stream("/pkg.Model/Watch")(b"hello", timeout=30):
+            yield message.decode()
+
+
 def say(line):
     print(json.dumps(line), flush=True)
 
@@ -108,5 +124,7 @@ for name in sys.stdin:
             if text:
                 say({"text": text})
         say({"end": True})
+    except grpc.RpcError as e:
+        say({"error": f"{e.code().name}: {e.details()}"})
     except Exception as e:
         say({"error": f"{type(e).__name__}: {e}"})

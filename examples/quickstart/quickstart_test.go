@@ -115,8 +115,8 @@ func here(t *testing.T, gateway, admin, model int) string {
 	}{
 		{"address: 0.0.0.0, port_value: 10000", "address: 127.0.0.1, port_value: " + strconv.Itoa(gateway), 1},
 		{"address: 127.0.0.1, port_value: 9901", "address: 127.0.0.1, port_value: " + strconv.Itoa(admin), 1},
-		{"address: model, port_value: 8080", "address: 127.0.0.1, port_value: " + strconv.Itoa(model), 1},
-		{"filename: /etc/envoy/headgate.wasm", "filename: " + wasm, 2}, // a filter for requests, one for tries
+		{"address: model, port_value: 8080", "address: 127.0.0.1, port_value: " + strconv.Itoa(model), 2}, // for gRPC, too,
+		{"filename: /etc/envoy/headgate.wasm", "filename: " + wasm, 3},                                    // a filter for requests, two for tries
 	} {
 		require.Equal(t, change.times, strings.Count(config, change.was), change.was)
 		config = strings.ReplaceAll(config, change.was, change.is)

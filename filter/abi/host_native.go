@@ -130,7 +130,7 @@ func SetEffectiveContext(id uint32) Status { return status(proxywasm.SetEffectiv
 // GetShared reads a shared key.
 func GetShared(key string) ([]byte, uint32, Status) {
 	b, cas, err := proxywasm.GetSharedData(key)
-	return b, cas, status(err)
+	return append([]byte(nil), b...), cas, status(err) // the caller may change it, as in the wasm build
 }
 
 // SetShared stores a shared key by compare-and-swap.

@@ -60,7 +60,7 @@ const otherKey = "other"
 
 // prefix starts every shared data key and queue name: other plugins may share the same space. It carries the version of
 // what is stored.
-const prefix = "headgate/1/"
+const prefix = "headgate/2/"
 
 func newPool(cfg *config.Config, c *config.Pool, stats Stats) *Pool {
 	o := &Pool{Pool: c, stats: stats, maxKeys: cfg.MaxKeys, keys: map[string]*Key{}}

@@ -128,7 +128,7 @@ func (r *Records) try(k *Key, ops []*admission.Op, live *admission.WorkerTable) 
 			return nil, res
 		}
 	}
-	next, e := r.machine.Steps(state, ops)
+	next, e := r.machine.Change(state, ops)
 	r.expectChange(k, e.NextChange)
 	if !e.Changed {
 		if e.Verdict < admission.VerdictStale {

@@ -82,7 +82,9 @@ func (r *Report) document(d document) {
 	case isEnvoys(root):
 		r.envoyFile(root)
 	case root.kind == kindMap:
-		r.summarize(r.plugin(d), pluginConfiguration)
+		p := r.plugin(d)
+		r.warnOfNothing(p)
+		r.summarize(p, pluginConfiguration)
 	default:
 		r.fail(root.line, "", "is not a configuration ("+wanted+")")
 	}

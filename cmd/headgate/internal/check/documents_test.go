@@ -262,7 +262,7 @@ func TestFinding_D8_TheSummarySaysWhatItDoes(t *testing.T) {
 		{"shadow", "disabled"}:                                  "every request passes, and nothing is counted",
 		{`"routes"`, `"deadline": {"default": "2s"}, "routes"`}: "longest wait  2s, once",
 		{`"routes"`, `"deadline": {"default": "2s", "headers": ["x"]}, "routes"`}:        "longest wait  12.25s",
-		{`"pools"`, `"stage": "attempt", "pools"`}:                                       "longest wait  none: a request runs at once or is refused",
+		{`"pools"`, `"stage": "attempt", "pools"`}:                                       "longest wait  none: every request runs at once",
 		{`"routes": ["POST /chat/completions", "/b", "/c", "/d", "/e"]`, `"routes": []`}: "governs       every request",
 	} {
 		changed := strings.Replace(text, change[0], change[1], 1)

@@ -81,8 +81,12 @@ func (r *Report) onlyFilter(p *plugin, resource string) {
 			"allow_on_headers_stop_iteration: the model will be unknown", resource)
 	}
 	if stage := p.root.member("stage"); stage.isWhole() && (stage.str() == "invocation" || stage.str() == "attempt") {
-		r.warn("pool-never-asked", stage.line, "stage", "%s loads one filter, and stage %s asks only some of the pools "+
-			"(want stage: request)", resource, stage.str())
+		asks := "asks only some of the pools"
+		if p.limitsNothing() {
+			asks = "asks none of the pools, so nothing is limited"
+		}
+		r.warn("pool-never-asked", stage.line, "stage", "%s loads one filter, and stage %s %s (want stage: request)",
+			resource, stage.str(), asks)
 	}
 }
 

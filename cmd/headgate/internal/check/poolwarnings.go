@@ -188,6 +188,25 @@ func (r *Report) warnOfMissingSources(p *plugin, pool pool) {
 	}
 }
 
+// warnOfNothing warns of a configuration whose stage asks none of its pools.
+func (r *Report) warnOfNothing(p *plugin) {
+	if !p.limitsNothing() {
+		return
+	}
+	per, other := "attempt", "invocation"
+	if p.config.Stage == config.StageAttempt {
+		per, other = other, per
+	}
+	r.warn("no-pool-asked", p.root.member("stage").lineOr(p.root.line), "stage", "nothing is limited: stage %q asks the "+
+		"pools with per: %q, and all pools here have per: %q (want stage %q or \"request\", or a pool with per: %q)",
+		stageNames[p.config.Stage], other, per, per, other)
+}
+
+// limitsNothing reports whether no request of the plugin's stage ever asks a pool.
+func (p *plugin) limitsNothing() bool {
+	return p.config != nil && !p.broken && p.config.Stage != config.StageAdmin && len(p.asked) == 0
+}
+
 // asks reports whether the plugin's stage asks the pool.
 func (p *plugin) asks(pool pool) bool {
 	switch p.config.Stage {

@@ -24,8 +24,15 @@ func (r *Report) warnOfStages(filters []*filter, isWhole bool) {
 		}
 		if isWhole {
 			r.warnOfUnasked(f, filters, told)
+		} else if !slices.ContainsFunc(filters, f.hasPartnerThatAsks) {
+			r.warnOfNothing(f.plugin)
 		}
 	}
+}
+
+// hasPartnerThatAsks reports whether the other filter asks a pool that the two share. One with errors may.
+func (f *filter) hasPartnerThatAsks(other *filter) bool {
+	return other.config() == nil || other.config().Domain == f.config().Domain && !other.plugin.limitsNothing()
 }
 
 // warnOfVMs warns of two filters that should share their pools, and run in VMs that share nothing.

@@ -28,6 +28,9 @@ func (r *Report) summarize(p *plugin, what string) {
 	line("mode", modeNames[c.Mode]+modeMeaning(c.Mode))
 	line("stage", stageNames[c.Stage])
 	line("governs", p.governed())
+	if p.limitsNothing() {
+		line("pools", "none that this stage asks")
+	}
 	for i, pool := range p.asked {
 		name := ""
 		if i == 0 {
@@ -124,6 +127,10 @@ func (p *plugin) waits() string {
 		more = fmt.Sprintf(", and %s more for each try, in the cluster", p.tryWait)
 	}
 	switch {
+	case wait+p.tryWait == 0 && p.limitsNothing():
+		return "none: every request runs at once"
+	case wait+p.tryWait == 0 && p.config.Mode != config.ModeEnforce:
+		return "none: a request would run at once or be refused, once the mode is enforce"
 	case wait+p.tryWait == 0:
 		return "none: a request runs at once or is refused"
 	case p.config.Mode != config.ModeEnforce:

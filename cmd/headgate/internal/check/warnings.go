@@ -10,7 +10,7 @@ var Warnings = []string{
 	"body-path", "source-never-asked", "no-source", "deadline-unit",
 	// Of where Headgate is loaded.
 	"no-fail-reload", "no-stop-iteration", "before-authentication", "behind-the-end", "pool-never-asked",
-	"stages-differ", "vm-differs", "client-names-tenant",
+	"no-pool-asked", "stages-differ", "vm-differs", "client-names-tenant",
 	// Of what Envoy must allow.
 	"circuit-breakers", "short-timeout", "no-stream-limit", "extra-requests", "unguarded-cluster", "public-admin",
 }

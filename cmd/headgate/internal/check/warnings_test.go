@@ -55,6 +55,11 @@ var pluginCases = []struct{ warning, config, field, says string }{
 	{"attempt-as-invocation", `{"pools": [{"name": "a", "limit": 4, "per": "attempt"}]}`, "pools[0].per", "all of them"},
 	{"", `{"stage": "attempt", "pools": [{"name": "a", "limit": 4, "per": "attempt"}]}`, "", ""},
 
+	{"no-pool-asked", `{"stage": "invocation", "pools": [{"name": "a", "limit": 4, "per": "attempt"}]}`, "stage", `nothing is limited: stage "invocation" asks the pools with per: "invocation", and all pools here have per: "attempt" (want stage "attempt" or "request", or a pool with per: "invocation")`},
+	{"no-pool-asked", `{"stage": "attempt", "pools": [{"name": "a", "limit": 4}, {"name": "b", "limit": 4, "per": "invocation"}]}`, "stage", `(want stage "invocation" or "request", or a pool with per: "attempt")`},
+	{"", `{"stage": "invocation", "pools": [{"name": "a", "limit": 4, "per": "attempt"}, {"name": "b", "limit": 4}]}`, "", ""},
+	{"", `{"stage": "attempt", "pools": [{"name": "a", "limit": 4, "per": "attempt"}, {"name": "b", "limit": 4}]}`, "", ""},
+
 	{"unreachable-route", `{"routes": ["/completions", "POST /chat/completions:3"], "pools": [{"name": "a", "limit": 4}]}`, "routes[1]", `routes[0] "/completions"`},
 	{"unreachable-route", `{"routes": ["POST /models/*", "POST /models/*:predict"], "pools": [{"name": "a", "limit": 4}]}`, "routes[1]", `"POST /models/*:predict"`},
 	{"unreachable-route", `{"routes": ["/*", "/*/b"], "pools": [{"name": "a", "limit": 4}]}`, "routes[1]", `routes[0]`},
@@ -132,6 +137,7 @@ func TestFinding_D8_WhatIsRefusedIsNotWarnedOf(t *testing.T) {
 
 const (
 	routeAction = "                          route:\n                            cluster: model\n                            prefix_rewrite: /\n"
+	grpcCluster = "    - name: model-grpc\n      type: STATIC\n      connect_timeout: 2s\n      circuit_breakers:\n        thresholds:\n          "
 	listenerVM  = "                          vm_id: headgate\n                          runtime"
 	tryVM       = "                    vm_id: headgate\n                    runtime"
 	router      = "                  - name: envoy.filters.http.router\n                    typed_config:\n                      \"@type\": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router\n"
@@ -140,13 +146,15 @@ const (
 	codec       = "            - name: envoy.filters.http.upstream_codec\n              typed_config:\n                \"@type\": type.googleapis.com/envoy.extensions.filters.http.upstream_codec.v3.UpstreamCodec\n"
 )
 
-// bootstrapCases are changes of envoy/envoy.yaml: old and new text in turns. at is a text in the line of the warning.
-var bootstrapCases = []struct {
+// A bootstrapCase is a change of envoy/envoy.yaml: old and new text in turns. at is a text in the line of the warning.
+type bootstrapCase struct {
 	warning string
 	changes []string
 	at      string
 	says    string
-}{
+}
+
+var bootstrapCases = []bootstrapCase{
 	{"no-fail-reload", []string{"failure_policy: FAIL_RELOAD", "failure_policy: FAIL_OPEN"}, "FAIL_OPEN", "lifts every limit"},
 	{"no-fail-reload", []string{"                        failure_policy: FAIL_RELOAD\n", ""}, "config:\n                        name: headgate", "answers 503 until Envoy restarts"},
 	{"no-fail-reload", []string{"failure_policy: FAIL_RELOAD", "fail_open: true"}, "fail_open", "lifts every limit"},
@@ -157,56 +165,72 @@ var bootstrapCases = []struct {
 	{"behind-the-end", []string{"http_filters:\n                  #", "http_filters:\n" + router + "                  #"}, "- name: headgate\n                    typed", "nothing reaches it"},
 	{"behind-the-end", []string{"          http_filters:\n            #", "          http_filters:\n" + codec + "            #"}, "- name: headgate\n              typed", "nothing reaches it"},
 	{"vm-differs", []string{tryVM, strings.Replace(tryVM, "vm_id: headgate", "vm_id: other", 1)}, "vm_id: other", "vm_config.vm_id is not that"},
-	{"vm-differs", []string{listenerVM, strings.Replace(listenerVM, "runtime", "configuration: {a: b}\n                          runtime", 1)}, " config:\n                  name: headgate", "vm_config.configuration is not that"},
-	{"vm-differs", []string{"code: {local: {filename: build/headgate.wasm}}", "code: {local: {filename: new/headgate.wasm}}"}, "code: {local: {filename: build", "vm_config.code is not that"},
-	{"stages-differ", []string{`"limit": 4`, `"limit": 5`}, "{\n                            \"name\": \"route\",", `pool "route" has another limit`},
-	{"stages-differ", []string{`"mode": "enforce"`, `"mode": "shadow"`}, `"mode": "enforce"`, "is enforce here and shadow in"},
-	{"pool-never-asked", []string{`"stage": "attempt"`, `"stage": "invocation"`}, "{\n                                  \"name\": \"upstream\"", `needs one with stage "attempt"`},
-	{"", []string{"static_resources:", "dynamic_resources: {}\nstatic_resources:", `"stage": "attempt"`, `"stage": "invocation"`}, "", ""},
+	{"pool-never-asked", []string{`"stage": "attempt"`, `"stage": "invocation"`, `"stage": "attempt"`, `"stage": "invocation"`}, "{\n                                  \"name\": \"upstream\"", `needs one with stage "attempt"`},
+	{"", []string{"static_resources:", "dynamic_resources: {}\nstatic_resources:", `"stage": "attempt"`, `"stage": "invocation"`, `"stage": "attempt"`, `"stage": "invocation"`}, "", ""},
 	{"unguarded-cluster", []string{routeAction, strings.Replace(routeAction, "cluster: model", "cluster: bare", 1), "  clusters:\n", "  clusters:\n    - {name: bare, circuit_breakers: {thresholds: [{max_connections: 9, max_pending_requests: 9, max_requests: 9}]}}\n"}, "cluster: bare", `cluster "bare" has no filter of stage attempt`},
-	{"unguarded-cluster", []string{"cluster: model", "weighted_clusters: {clusters: [{name: model, weight: 1}, {name: bare, weight: 1}]}", "  clusters:\n", "  clusters:\n    - {name: bare, circuit_breakers: {thresholds: [{max_connections: 9, max_pending_requests: 9, max_requests: 9}]}}\n"}, "weighted_clusters", `cluster "bare" has no filter of stage attempt`},
+	{"unguarded-cluster", []string{"cluster: model\n", "weighted_clusters: {clusters: [{name: model, weight: 1}, {name: bare, weight: 1}]}\n", "  clusters:\n", "  clusters:\n    - {name: bare, circuit_breakers: {thresholds: [{max_connections: 9, max_pending_requests: 9, max_requests: 9}]}}\n"}, "weighted_clusters", `cluster "bare" has no filter of stage attempt`},
+	{"unguarded-cluster", []string{"cluster: model-grpc\n", "cluster: bare\n", "  clusters:\n", "  clusters:\n    - {name: bare, circuit_breakers: {thresholds: [{max_connections: 9, max_pending_requests: 9, max_requests: 9}]}}\n"}, "cluster: bare", `cluster "bare" has no filter of stage attempt`},
 	{"client-names-tenant", []string{"address: {socket_address: {address: 127.0.0.1, port_value: 10000}}", "address: {socket_address: {address: 0.0.0.0, port_value: 10000}}"}, `"trusted": true`, "open to other machines"},
 	{"", []string{"address: {socket_address: {address: 127.0.0.1, port_value: 10000}}", "address: {socket_address: {address: 0.0.0.0, port_value: 10000}}", "http_filters:\n", "http_filters:\n" + jwtFilter}, "", ""},
 	{"public-admin", []string{"address: {socket_address: {address: 127.0.0.1, port_value: 9901}}", "address: {socket_address: {address: 10.0.0.7, port_value: 9901}}"}, "10.0.0.7", "admin interface"},
 	{"", []string{"address: {socket_address: {address: 127.0.0.1, port_value: 9901}}", `address: {socket_address: {address: "::1", port_value: 9901}}`}, "", ""},
 	{"circuit-breakers", []string{thresholds, "- {max_requests: 7, max_connections: 8, max_pending_requests: 9}"}, "- {max_requests: 7", `max_requests (7) is below the 8 requests`},
-	{"circuit-breakers", []string{thresholds, "- {priority: HIGH, max_requests: 7}", `"queue": 4,`, `"queue": 1400,`, `"queue": 4,`, `"queue": 1400,`}, "- name: model\n      type", "max_requests (1024 by default), max_connections (1024 by default), max_pending_requests (1024 by default) is below the 1404"},
+	{"circuit-breakers", []string{thresholds, "- {priority: HIGH, max_requests: 7}", `"queue": 4,`, `"queue": 1400,`, `"queue": 4,`, `"queue": 1400,`, `"queue": 4,`, `"queue": 1400,`}, "- name: model\n      type", "max_requests (1024 by default), max_connections (1024 by default), max_pending_requests (1024 by default) is below the 1404"},
+	{"circuit-breakers", []string{grpcCluster + thresholds, grpcCluster + "- {max_requests: 7, max_connections: 1, max_pending_requests: 1}"}, "- {max_requests: 7", `circuit_breakers of cluster "model-grpc": max_requests (7) is below the 8 requests`},
 	{"", []string{thresholds, "- {max_requests: 8, max_connections: 1, max_pending_requests: 1}", "explicit_http_config: {http_protocol_options: {}}", "explicit_http_config: {http2_protocol_options: {}}"}, "", ""},
 	{"short-timeout", []string{"stream_idle_timeout: 1860s", "stream_idle_timeout: 60s"}, "stream_idle_timeout: 60s", "stream_idle_timeout is 1m0s, and a request may wait 1m0s"},
 	{"short-timeout", []string{"request_timeout: 0s", "request_timeout: 0.5s"}, "request_timeout: 0.5s", "request_timeout is 500ms"},
 	{"short-timeout", []string{"max_stream_duration: 86400s", "max_stream_duration: 45s"}, "max_stream_duration: 45s", "max_stream_duration is 45s"},
 	{"short-timeout", []string{"                            timeout: 0s\n", ""}, "route:\n                            cluster: model", "ends each answer after 15s"},
 	{"short-timeout", []string{"                        - match:\n                            prefix: /\n                            headers:", "                        - {match: {prefix: /old}, redirect: {path_redirect: /}}\n                        - match:\n                            prefix: /\n                            headers:", "                            timeout: 0s\n", ""}, "route:\n                            cluster: model", "ends each answer after 15s"},
-	{"short-timeout", []string{" timeout: 0s\n", " timeout: 30s\n"}, "timeout: 30s\n                            retry", "a try may wait 30s"},
+	{"short-timeout", []string{" timeout: 0s\n", " timeout: 30s\n"}, "timeout: 30s\n", "a try may wait 30s"},
 	{"", []string{" timeout: 0s\n", " timeout: 31s\n"}, "", ""},
 	{"", []string{"                        - match:\n                            prefix: /\n                          route:", "                        - match: {path: /healthz}\n                          route: {cluster: model}\n                        - match:\n                            prefix: /\n                          route:"}, "", ""},
 	{"no-stream-limit", []string{"stream_idle_timeout: 1860s", "stream_idle_timeout: 0s", "max_stream_duration: 86400s", "max_stream_duration: 0s"}, "stream_idle_timeout: 0s", "stays for ever"},
 	{"", []string{"stream_idle_timeout: 1860s", "stream_idle_timeout: 0s"}, "", ""},
 	{"extra-requests", []string{routeAction, routeAction + "                            request_mirror_policies: [{cluster: copy}]\n"}, "request_mirror_policies", "mirrored"},
-	{"extra-requests", []string{"                      domains: [\"*\"]\n", "                      domains: [\"*\"]\n                      hedge_policy: {hedge_on_per_try_timeout: true}\n", `"stage": "attempt"`, `"stage": "request"`, `"per": "attempt",`, "", `"per": "attempt",`, ""}, "hedge_policy", "hedging"},
+	{"extra-requests", []string{"                      domains: [\"*\"]\n", "                      domains: [\"*\"]\n                      hedge_policy: {hedge_on_per_try_timeout: true}\n", `"stage": "attempt"`, `"stage": "request"`, `"stage": "attempt"`, `"stage": "request"`, `"per": "attempt",`, "", `"per": "attempt",`, "", `"per": "attempt",`, ""}, "hedge_policy", "hedging"},
 	{"", []string{routeAction, routeAction + "                            hedge_policy: {hedge_on_per_try_timeout: true}\n"}, "", ""},
 	{"short-timeout", []string{"stream_idle_timeout: 1860s", "streamIdleTimeout: 20s"}, "streamIdleTimeout", "stream_idle_timeout is 20s"}, // Envoy takes both spellings
 }
 
+// comparedCases make the first filter differ from both of those in the clusters, so there are two warnings. at is the
+// first one's.
+var comparedCases = []bootstrapCase{
+	{"vm-differs", []string{listenerVM, strings.Replace(listenerVM, "runtime", "configuration: {a: b}\n                          runtime", 1)}, " config:\n                  name: headgate", "vm_config.configuration is not that"},
+	{"vm-differs", []string{"code: {local: {filename: build/headgate.wasm}}", "code: {local: {filename: new/headgate.wasm}}"}, "code: {local: {filename: build", "vm_config.code is not that"},
+	{"stages-differ", []string{`"limit": 4`, `"limit": 5`}, "{\n                            \"name\": \"route\",", `pool "route" has another limit`},
+	{"stages-differ", []string{`"mode": "enforce"`, `"mode": "shadow"`}, `"mode": "enforce"`, "is enforce here and shadow in"},
+}
+
 func TestFinding_D8_WhatBitesInABootstrapIsWarnedOf(t *testing.T) {
+	for _, c := range bootstrapCases {
+		c.check(t, 1)
+	}
+	for _, c := range comparedCases {
+		c.check(t, 2)
+	}
+}
+
+// check makes the change and checks that it gets so many warnings, or none if it should have none.
+func (c *bootstrapCase) check(t *testing.T, warnings int) {
+	t.Helper()
 	good, err := os.ReadFile("../../../../envoy/envoy.yaml")
 	require.NoError(t, err)
-	for _, c := range bootstrapCases {
-		text := string(good)
-		for i := 0; i < len(c.changes); i += 2 {
-			require.Contains(t, text, c.changes[i])
-			text = strings.Replace(text, c.changes[i], c.changes[i+1], 1)
-		}
-		r := File("envoy.yaml", []byte(text))
-		if c.warning == "" {
-			require.Empty(t, r.Problems, "%v\n%s", c.changes, told(r))
-			continue
-		}
-		require.Equal(t, []string{c.warning}, names(r), "%v\n%s", c.changes, told(r))
-		require.Len(t, r.Problems, 1, told(r))
-		require.Contains(t, told(r), c.says, "%v", c.changes)
-		require.Equal(t, lineOf(t, text, c.at), r.Problems[0].Line, "%v\n%s", c.changes, told(r))
+	text := string(good)
+	for i := 0; i < len(c.changes); i += 2 {
+		require.Contains(t, text, c.changes[i])
+		text = strings.Replace(text, c.changes[i], c.changes[i+1], 1)
 	}
+	r := File("envoy.yaml", []byte(text))
+	if c.warning == "" {
+		require.Empty(t, r.Problems, "%v\n%s", c.changes, told(r))
+		return
+	}
+	require.Equal(t, []string{c.warning}, names(r), "%v\n%s", c.changes, told(r))
+	require.Len(t, r.Problems, warnings, "%v\n%s", c.changes, told(r))
+	require.Contains(t, told(r), c.says, "%v", c.changes)
+	require.Equal(t, lineOf(t, text, c.at), r.Problems[0].Line, "%v\n%s", c.changes, told(r))
 }
 
 // filterWith is a wasm filter of Headgate's in the http_filters of a cluster or listener.
@@ -253,6 +277,21 @@ func TestFinding_D8_APartOfABootstrapIsJudgedByWhatItHas(t *testing.T) {
 	}
 }
 
+// A filter that asks no pool still tells the attempts who the tenant is: it is warned of only where none asks one.
+func TestAPartOfABootstrapWhoseFiltersAskNoPoolIsWarnedOf(t *testing.T) {
+	const attempts = `"pools": [{"name": "a", "limit": 5, "per": "attempt"}]}`
+	one := "http_filters:\n" + filterWith(`{"stage": "invocation", `+attempts)
+	for text, want := range map[string][]string{
+		one: {"no-pool-asked"},
+		one + filterWith(`{"stage": "attempt", `+attempts):                nil,
+		one + filterWith(`{"stage": "attempt", "domain": "e", `+attempts): {"no-pool-asked"},
+	} {
+		require.Equal(t, want, names(File("a.yaml", []byte(text))), text)
+	}
+	r := File("a.yaml", []byte(strings.Replace(istioPlugin, "    pools:", "    stage: attempt\n    pools:", 1)))
+	require.Contains(t, told(r), "stage attempt asks none of the pools, so nothing is limited (want stage: request)")
+}
+
 func TestFinding_D8_WhatBitesInKubernetesIsWarnedOf(t *testing.T) {
 	for _, c := range []struct{ warning, text, old, new, at string }{
 		{"no-fail-reload", istioPlugin, "  failStrategy: FAIL_RELOAD\n", "", "spec:"},
@@ -277,7 +316,7 @@ func TestWarningsAreListed(t *testing.T) {
 	for _, c := range pluginCases {
 		tested = append(tested, c.warning)
 	}
-	for _, c := range bootstrapCases {
+	for _, c := range slices.Concat(bootstrapCases, comparedCases) {
 		tested = append(tested, c.warning)
 	}
 	slices.Sort(tested)
