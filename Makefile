@@ -10,15 +10,11 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 16
 
-# -buildvcs=false: the module's bytes depend on its source alone. Envoy keeps the VM of a module whose bytes it knows.
-# nogreenteagc: the collector for large heaps is 45 KB of module, see docs/rationale.md.
-WASM := GOOS=wasip1 GOARCH=wasm GOEXPERIMENT=nogreenteagc
-
 build: module ## build/headgate.wasm (the filter) and build/headgate (the tool)
 	@CGO_ENABLED=0 $(GO) build -buildvcs=false -trimpath -ldflags='-s -w -X main.version=$(VERSION)' -o build/headgate ./cmd/headgate
 
 module:
-	@$(WASM) $(GO) build -buildmode=c-shared -buildvcs=false -trimpath -ldflags='-s -w' -o build/headgate.wasm ./cmd/filter
+	@GOOS= GOARCH= $(GO) run ./build/makemodule build/headgate.wasm
 
 run: build ## a governed gateway to a sample model on 127.0.0.1:10000
 	@exec build/headgate run --sample
@@ -33,6 +29,8 @@ clients: build ## the test with the JavaScript client, which needs Node.js; the 
 	@ENVOY="$$(build/get-envoy)" && export ENVOY && $(GO) test -count=1 -tags javascript -run JavaScript ./envoy/clients
 
 check: lint test ## what a change must pass: format, vet, lint, tidy, test
+
+WASM := GOOS=wasip1 GOARCH=wasm
 
 lint: ## format, vet, lint, tidy
 	@unformatted=$$(gofmt -l */); [ -z "$$unformatted" ] || { echo "not formatted (make format):" $$unformatted >&2; exit 1; }

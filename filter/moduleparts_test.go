@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -13,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate/headgate/build/wasmbuild"
 )
 
 var rewriteFlag = flag.Bool("rewrite", false, "write the measured sizes of the module's parts into docs/rationale.md")
@@ -145,18 +146,11 @@ func measureParts(t *testing.T) map[string]int {
 	return measured
 }
 
-// buildWithNames builds with the Makefile's settings. Only the last step is new to Go's cache.
+// buildWithNames builds it as `make build` does, and leaves the names in. Only the last step is new to Go's cache.
 func buildWithNames(t *testing.T) []byte {
 	t.Helper()
-	makefile, err := os.ReadFile("../Makefile")
-	require.NoError(t, err)
-	settings := regexp.MustCompile(`(?m)^WASM := (.*)$`).FindSubmatch(makefile)
-	require.NotNil(t, settings, "the Makefile says how the module is built")
 	out := filepath.Join(t.TempDir(), "names.wasm")
-	build := exec.Command("go", "build", "-buildmode=c-shared", "-buildvcs=false", "-trimpath", "-o", out, "../cmd/filter")
-	build.Env = append(os.Environ(), strings.Fields(string(settings[1]))...)
-	text, err := build.CombinedOutput()
-	require.NoError(t, err, "%s", text)
+	require.NoError(t, wasmbuild.Module("../cmd/filter", out, "-ldflags="))
 	module, err := os.ReadFile(out)
 	require.NoError(t, err)
 	return module

@@ -3,7 +3,6 @@ package filter_test
 import (
 	"bytes"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate/headgate/build/wasmbuild"
 	"github.com/headgate/headgate/wasmtest"
 )
 
@@ -25,11 +25,7 @@ var fragileModule = sync.OnceValues(func() (*wasmtest.Module, error) {
 	}
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "fragile.wasm")
-	build := exec.Command("go", "build", "-tags", "trap", "-buildmode=c-shared", "-buildvcs=false", "-trimpath",
-		"-ldflags=-s -w", "-o", path, "../cmd/filter")
-	build.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "GOEXPERIMENT=nogreenteagc")
-	build.Stderr = os.Stderr
-	if err := build.Run(); err != nil {
+	if err := wasmbuild.Module("../cmd/filter", path, "-tags", "trap"); err != nil {
 		return nil, err
 	}
 	code, err := os.ReadFile(path)

@@ -2,11 +2,9 @@ package main
 
 import (
 	"encoding/json"
-	"fmt"
-	"os"
-	"os/exec"
 	"path/filepath"
 
+	"github.com/headgate/headgate/build/wasmbuild"
 	"github.com/headgate/headgate/envoy/rig"
 )
 
@@ -28,12 +26,11 @@ func makeVariants(dir string) ([]variant, error) {
 		return nil, err
 	}
 	bench := filepath.Join(root, "envoy", "bench")
-	noop, err := buildWasm(filepath.Join(bench, "noop"), filepath.Join(dir, "noop.wasm"))
-	if err != nil {
+	noop, stock := filepath.Join(dir, "noop.wasm"), filepath.Join(dir, "stocknoop.wasm")
+	if err := wasmbuild.Module(filepath.Join(bench, "noop"), noop); err != nil {
 		return nil, err
 	}
-	stock, err := buildWasm(filepath.Join(bench, "stocknoop"), filepath.Join(dir, "stocknoop.wasm"))
-	if err != nil {
+	if err := wasmbuild.Module(filepath.Join(bench, "stocknoop"), stock); err != nil {
 		return nil, err
 	}
 	configuration, err := json.Marshal(pools)
@@ -58,17 +55,4 @@ var pools = rig.Object{
 		{"name": "tenant", "key": []string{"tenant"}, "limit": 1000, "queue": 100, "max_wait": "5s"},
 		{"name": "model", "key": []string{"model"}, "limit": 1000, "queue": 100, "max_wait": "5s"},
 	},
-}
-
-// buildWasm builds the main package in a folder, which may be a module of its own, with the flags of the product's
-// build.
-func buildWasm(folder, out string) (string, error) {
-	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-buildvcs=false", "-trimpath", "-ldflags=-s -w", "-o", out,
-		".")
-	cmd.Dir = folder
-	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "GOEXPERIMENT=nogreenteagc")
-	if text, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build %s: %w\n%s", folder, err, text)
-	}
-	return out, nil
 }

@@ -2,9 +2,10 @@ package rig
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/headgate/headgate/build/wasmbuild"
 )
 
 // NewWithModule is New with another module than the one under test.
@@ -53,12 +54,8 @@ func BuildModule(t testing.TB, tag string) string {
 		t.Fatal(err)
 	}
 	out := filepath.Join(t.TempDir(), tag+".wasm")
-	cmd := exec.Command("go", "build", "-tags", tag, "-buildmode=c-shared", "-buildvcs=false", "-trimpath",
-		"-ldflags=-s -w", "-o", out, "./cmd/filter")
-	cmd.Dir = root
-	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "GOEXPERIMENT=nogreenteagc")
-	if text, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build the filter with -tags %s: %v\n%s", tag, err, text)
+	if err := wasmbuild.Module(filepath.Join(root, "cmd", "filter"), out, "-tags", tag); err != nil {
+		t.Fatal(err)
 	}
 	return out
 }

@@ -3,7 +3,6 @@ package abi_test
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate/headgate/build/wasmbuild"
 	"github.com/headgate/headgate/filter/abi"
 	"github.com/headgate/headgate/wasmtest"
 )
@@ -27,10 +27,8 @@ func run(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "stumbler.wasm")
-	build := exec.Command("go", "build", "-buildmode=c-shared", "-buildvcs=false", "-o", path, "./testdata/stumbler")
-	build.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "building testdata/stumbler: %v\n%s", err, out)
+	if err := wasmbuild.Module("testdata/stumbler", path); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	code, err := os.ReadFile(path)
