@@ -123,8 +123,8 @@ func buildWasm(folder, out string) (string, error) {
 }
 
 var errNoRust = errors.New("Left out: an empty filter in Rust. No `rustc` here has the library for " +
-	"wasm32-unknown-unknown: `apt-get install rustc libstd-rust-dev-wasm32` (Debian, Ubuntu), or `rustup target add " +
-	"wasm32-unknown-unknown`.")
+	"wasm32-unknown-unknown and a linker: `apt-get install rustc libstd-rust-dev-wasm32 lld` (Debian, Ubuntu), or " +
+	"`rustup target add wasm32-unknown-unknown`.")
 
 // buildRust builds a Rust file, with the first compiler that can: the one on PATH, or the distribution's.
 func buildRust(source, out string) (string, error) {
