@@ -55,8 +55,8 @@ LINTER_SOURCE := github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 	@mv $@.new/golangci-lint $@
 	@rm -rf $@.new $@.log
 
-bench: build ## what Headgate costs an Envoy, and its queue beside HAProxy's (needs haproxy on PATH)
-	@ENVOY="$$(build/get-envoy)" && export ENVOY && $(GO) run ./envoy/bench
+bench: build ## what Headgate costs, in docs/performance.md; HAProxy and rustc are compared if they are there
+	@ENVOY="$$(build/get-envoy)" && export ENVOY && $(GO) run ./envoy/bench -write
 
 explore: build ## the long explorations: more schedules, bigger scopes
 	@$(GO) test -count=1 -v -timeout 2h ./admission -run Explore -explore

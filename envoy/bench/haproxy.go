@@ -12,16 +12,16 @@ import (
 	"github.com/headgate/headgate/envoy/rig"
 )
 
-var errNoHAProxy = errors.New("no haproxy on PATH to compare with: apt-get install haproxy (Debian, Ubuntu), " +
-	"or leave the comparison out with -only cost")
+const noHAProxy = "Left out: HAProxy, because no `haproxy` is on PATH: `apt-get install haproxy` (Debian, Ubuntu)."
 
-// findHAProxy returns where the haproxy on PATH is.
-func findHAProxy() (string, error) {
-	path, err := exec.LookPath("haproxy")
-	if err != nil {
-		return "", errNoHAProxy
+// findHAProxy returns where HAProxy is, "" if it isn't installed. Debian has it where users' PATH doesn't look.
+func findHAProxy() string {
+	for _, name := range []string{"haproxy", "/usr/sbin/haproxy"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
 	}
-	return path, nil
+	return ""
 }
 
 // An haproxy is a running HAProxy that lets limit requests run at once and queues the rest.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/headgate/headgate/envoy/bench/report"
 	"github.com/headgate/headgate/envoy/rig"
 )
 
@@ -46,8 +47,8 @@ type gateway struct {
 	port int
 }
 
-// launch starts an Envoy with the filter between its listener and the upstream.
-func launch(v variant, workers, upstreamPort int) (*gateway, error) {
+// launch starts an Envoy with the filter, if there is one, between its listener and the upstream.
+func launch(filter rig.Object, workers, upstreamPort int) (*gateway, error) {
 	port, err := rig.FreePort()
 	if err != nil {
 		return nil, err
@@ -57,16 +58,17 @@ func launch(v variant, workers, upstreamPort int) (*gateway, error) {
 		return nil, err
 	}
 	var filters []rig.Object
-	if v.module != "" {
-		filters = append(filters, rig.WasmFilter("bench", "bench", v.module, v.configuration))
+	if filter != nil {
+		filters = append(filters, filter)
 	}
 	err = envoy.SetCluster(rig.Cluster("upstream", upstreamPort))
 	if err == nil {
 		err = envoy.SetListener(rig.HTTPListener("bench", port, filters, []rig.Object{rig.Route("/", "upstream")}, nil))
 	}
 	if err != nil {
+		log := envoy.Log()
 		envoy.Stop()
-		return nil, fmt.Errorf("%s: %w\n%s", v.name, err, envoy.Log())
+		return nil, fmt.Errorf("%w\n%s", err, log)
 	}
 	return &gateway{Envoy: envoy, port: port}, nil
 }
@@ -76,16 +78,16 @@ func (b *bench) measure(variants []variant) ([]result, error) {
 	results := make([]result, len(variants))
 	gateways := make([]*gateway, len(variants))
 	for i, v := range variants {
-		g, err := launch(v, 1, b.upstreamPort)
+		g, err := launch(v.filter, 1, b.upstreamPort)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%s: %w", v.name, err)
 		}
 		defer g.Stop()
 		results[i].variant, gateways[i] = v, g
 	}
 	for round := range b.rounds + 1 {
 		for i, g := range gateways {
-			cpu, err := b.round(g)
+			cpu, err := b.round(g, variants[i].sent)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", variants[i].name, err)
 			}
@@ -94,23 +96,49 @@ func (b *bench) measure(variants []variant) ([]result, error) {
 			}
 		}
 	}
+	for i, g := range gateways {
+		if err := b.check(g, variants[i]); err != nil {
+			return nil, err
+		}
+	}
 	return results, b.measureMemory(results)
 }
 
 // round returns Envoy's processor time for each request of a round.
-func (b *bench) round(g *gateway) (time.Duration, error) {
+func (b *bench) round(g *gateway, sent traffic) (time.Duration, error) {
 	before, err := g.CPU()
 	if err != nil {
 		return 0, err
 	}
-	if err := load(g.port, b.requests, b.connections); err != nil {
+	if err := load(g.port, sent, b.requests, b.connections); err != nil {
 		return 0, err
 	}
 	after, err := g.CPU()
-	return (after - before) / time.Duration(b.requests), err
+	return (after - before) / time.Duration(b.requests/b.connections*b.connections), err
+}
+
+// check makes sure that Headgate did with a variant's requests what its row says.
+func (b *bench) check(g *gateway, v variant) error {
+	if v.counter == "" {
+		return nil
+	}
+	want := int64((b.rounds + 1) * (b.requests / b.connections * b.connections))
+	var got int64
+	if rig.Poll(5*time.Second, func() bool { // counters may be told some time later
+		stats, err := g.AdminStats("headgate\\." + v.counter + "$")
+		got = stats.Count("wasmcustom.headgate." + v.counter)
+		return err == nil && got == want
+	}) {
+		return nil
+	}
+	return fmt.Errorf("%s: the stat %s is %d after %d requests: the row would show another thing", v.name, v.counter,
+		got, want)
 }
 
 func (b *bench) measureMemory(results []result) error {
+	if b.memoryRuns < 1 {
+		return nil
+	}
 	for i := range results {
 		one, err := b.residentBytes(results[i].variant, 1)
 		if err != nil {
@@ -125,29 +153,26 @@ func (b *bench) measureMemory(results []result) error {
 	return nil
 }
 
-// memoryRuns is how many fresh Envoys a figure of memory is the median of.
-const memoryRuns = 3
-
 // residentBytes is what fresh Envoys hold after one round for each worker.
 func (b *bench) residentBytes(v variant, workers int) (int64, error) {
 	var runs []int64
-	for range memoryRuns {
+	for range b.memoryRuns {
 		bytes, err := b.residentOnce(v, workers)
 		if err != nil {
 			return 0, fmt.Errorf("%s: %w", v.name, err)
 		}
 		runs = append(runs, bytes)
 	}
-	return median(runs), nil
+	return report.Median(runs), nil
 }
 
 func (b *bench) residentOnce(v variant, workers int) (int64, error) {
-	g, err := launch(v, workers, b.upstreamPort)
+	g, err := launch(v.filter, workers, b.upstreamPort)
 	if err != nil {
 		return 0, err
 	}
 	defer g.Stop()
-	if err := load(g.port, b.requests*workers, b.connections*workers); err != nil {
+	if err := load(g.port, v.sent, b.requests*workers, b.connections*workers); err != nil {
 		return 0, err
 	}
 	return g.ResidentBytes()

@@ -26,14 +26,18 @@ type contender struct {
 	port    int
 	clients int
 	rates   []float64 // requests a second, by round
+	most    int64     // requests that ran at once
 }
+
+// queueLengths are the numbers of clients that compete for the limit.
+var queueLengths = []int{64, 512}
 
 // A yard is what the contenders have in common, and the gateways they go through.
 type yard struct {
 	upstream *slowUpstream
 	bare     *gateway
 	headgate *gateway
-	haproxy  *haproxy
+	haproxy  *haproxy // nil: it isn't installed
 }
 
 func newYard(o options, dir, haproxyPath, module string) (_ *yard, err error) {
@@ -46,14 +50,15 @@ func newYard(o options, dir, haproxyPath, module string) (_ *yard, err error) {
 	if y.upstream, err = newSlowUpstream(); err != nil {
 		return nil, err
 	}
-	if y.bare, err = launch(variant{name: "no filter"}, o.workers, y.upstream.port); err != nil {
+	if y.bare, err = launch(nil, o.workers, y.upstream.port); err != nil {
 		return nil, err
 	}
-	if y.headgate, err = launch(variant{name: "Headgate", module: module, configuration: queuedPools}, o.workers,
-		y.upstream.port); err != nil {
+	if y.headgate, err = launch(wasm(module, queuedPools), o.workers, y.upstream.port); err != nil {
 		return nil, err
 	}
-	y.haproxy, err = launchHAProxy(haproxyPath, dir, o.workers, y.upstream.port)
+	if haproxyPath != "" {
+		y.haproxy, err = launchHAProxy(haproxyPath, dir, o.workers, y.upstream.port)
+	}
 	return y, err
 }
 
@@ -77,15 +82,19 @@ func (y *yard) close() {
 // contenders begin with those whose clients never queue.
 func (y *yard) contenders() []*contender {
 	list := []*contender{
-		{name: "no filter", port: y.bare.port, clients: limit},
-		{name: "Headgate", port: y.headgate.port, clients: limit},
+		{name: "Envoy without a queue", port: y.bare.port, clients: limit},
+		{name: headgateName, port: y.headgate.port, clients: limit},
 	}
-	for _, clients := range []int{64, 512} {
-		list = append(list, &contender{name: "Headgate", port: y.headgate.port, clients: clients},
-			&contender{name: "HAProxy", port: y.haproxy.port, clients: clients})
+	for _, clients := range queueLengths {
+		list = append(list, &contender{name: headgateName, port: y.headgate.port, clients: clients})
+		if y.haproxy != nil {
+			list = append(list, &contender{name: haproxyName, port: y.haproxy.port, clients: clients})
+		}
 	}
 	return list
 }
+
+const headgateName, haproxyName = "Headgate", "HAProxy"
 
 // measureQueued runs the rounds of all contenders in turns.
 func measureQueued(o options, dir, haproxyPath, module string) ([]*contender, error) {
@@ -102,9 +111,7 @@ func measureQueued(o options, dir, haproxyPath, module string) ([]*contender, er
 			if err != nil {
 				return nil, fmt.Errorf("%s, %d clients: %w", c.name, c.clients, err)
 			}
-			if peak := y.upstream.peak.Load(); peak > limit {
-				return nil, fmt.Errorf("%s, %d clients: %d ran at once, the limit is %d", c.name, c.clients, peak, limit)
-			}
+			c.most = max(c.most, y.upstream.peak.Load())
 			if round > 0 { // the first one warms up
 				c.rates = append(c.rates, rate)
 			}
@@ -135,7 +142,7 @@ func queuedRound(c *contender, seconds float64) (float64, error) {
 }
 
 func queuedClient(port int, replies *atomic.Int64, stopped *atomic.Bool) error {
-	conn, err := net.DialTimeout("tcp", fmt.Sprintf("127.0.0.1:%d", port), 5*time.Second)
+	conn, err := net.DialTimeout("tcp", fmt.Sprintf("127.0.0.1:%d", port), 30*time.Second)
 	if err != nil {
 		return err
 	}
@@ -143,7 +150,7 @@ func queuedClient(port int, replies *atomic.Int64, stopped *atomic.Bool) error {
 	if err := conn.SetDeadline(time.Now().Add(2 * time.Minute)); err != nil {
 		return err
 	}
-	in, out := bufio.NewReader(conn), request(0)
+	in, out := bufio.NewReader(conn), hotRequest
 	for !stopped.Load() {
 		if _, err := conn.Write(out); err != nil {
 			return err
