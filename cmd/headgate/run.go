@@ -207,7 +207,9 @@ func (p *runPlan) serve(asked *signals, term terminal, binary string, bootstrap 
 	}
 	done := p.notes.begin("starting Envoy")
 	defer done()
-	go p.warnIfUnreachable(asked.end)
+	if !p.sample { // the sample ends with us, which is nothing to warn of
+		go p.warnIfUnreachable(asked.end)
+	}
 	var requests io.Writer // none to be shown
 	people := term.out
 	if p.logAccess {
