@@ -154,7 +154,7 @@ func oneOf(values []string, v string) bool {
 }
 
 // keySeparator stands between the values in the name of a key of several dimensions. No value has a control character.
-const keySeparator = 0x1f
+const keySeparator = "\x1f"
 
 // keyName returns the name of the request's key in a pool. It is valid until the next call.
 func (s *stream) keyName(o *pool) []byte {
@@ -165,9 +165,9 @@ func (s *stream) keyName(o *pool) []byte {
 	p.out = p.out[:0]
 	for i, d := range o.Key {
 		if i > 0 {
-			p.out = append(p.out, keySeparator)
+			p.out = put(p.out, keySeparator)
 		}
-		p.out = append(p.out, s.kept(s.dims[d])...)
+		p.out = put(p.out, view(s.kept(s.dims[d])))
 	}
 	if len(p.out) > admission.MaxName {
 		p.out = shorten(p.out, 0, admission.MaxName)

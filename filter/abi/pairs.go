@@ -56,7 +56,9 @@ func AppendPairs(dst []byte, pairs ...[2]string) []byte {
 		dst = appendWord(appendWord(dst, len(p[0])), len(p[1]))
 	}
 	for _, p := range pairs {
-		dst = append(append(append(append(dst, p[0]...), 0), p[1]...), 0)
+		for i := range p {
+			dst = append(append(dst, p[i]...), 0)
+		}
 	}
 	return dst
 }
