@@ -226,7 +226,7 @@ func replaceHeader(kind uint32, name string, value []byte) Status {
 // RemoveResponseHeader removes a response header.
 func RemoveResponseHeader(name string) Status {
 	p, n := str(name)
-	return Status(proxyRemoveHeaderMapValue(2, p, n))
+	return Status(proxyRemoveHeaderMapValue(responseHeaders, p, n))
 }
 
 // PluginConfiguration reads the plugin's configuration. It is there in OnPluginStart only.
@@ -313,16 +313,34 @@ func SetTick(ms uint32) { proxySetTickPeriodMilliseconds(ms) }
 
 // DefineMetric defines a metric, or finds the one of that name, and returns its id. All workers share a metric.
 func DefineMetric(kind MetricKind, name string) (uint32, Status) {
+	for i := range counters.all {
+		if counters.all[i].name == name {
+			return isCounter + uint32(i), StatusOK
+		}
+	}
 	p, n := str(name)
 	outWord = 0
 	s := Status(proxyDefineMetric(uint32(kind), p, n, unsafe.Pointer(&outWord)))
+	if kind == KindCounter && s == StatusOK {
+		counters.all = append(counters.all, counter{name: name, metric: outWord})
+		return isCounter + uint32(len(counters.all)-1), StatusOK
+	}
 	return outWord, s
 }
 
-// Increment adds to a counter or gauge. by can be negative for a gauge.
-func Increment(metric uint32, by int64) { proxyIncrementMetric(metric, by) }
+// Increment adds to a counter or gauge. by can be negative for a gauge. The host learns of a gauge at once, and of a
+// counter when HandOver is called.
+//
+//go:noinline // called from many places
+func Increment(metric uint32, by int64) {
+	if metric < isCounter {
+		proxyIncrementMetric(metric, by)
+		return
+	}
+	counters.count(metric, by)
+}
 
-// Metric reads a counter or gauge.
+// Metric reads a gauge.
 func Metric(metric uint32) int64 {
 	outTime = 0
 	proxyGetMetric(metric, unsafe.Pointer(&outTime))
