@@ -12,6 +12,7 @@ import (
 type lookups struct {
 	names                     []string                   // of the headers that are read
 	lengths                   uint64                     // of the headers to look at: see abi.Cursor.Seek
+	byLength                  [64]int                    // the first header by its name's length modulo 64, from 1
 	headers                   []headerValue              // the current request's, in the order of names
 	readsProperties           bool                       // some source is one
 	copied                    abi.Pairs                  // the current request's headers, if properties are read
@@ -36,8 +37,9 @@ type sourceLookup struct {
 
 // A headerValue is what a request has of one header.
 type headerValue struct {
-	value []byte // the first one, without the white space around it
+	value []byte // the first one, without the white space around it; an earlier request's if count is 0
 	count int    // how often the header was sent
+	next  int    // the next header whose name has the same length modulo 64, from 1; 0: none
 }
 
 // ownPrefix begins the names of headers that only Headgate may set.
@@ -82,7 +84,6 @@ func newLookups(cfg *config.Config) lookups {
 			l.look(routerHeaders[i])
 		}
 	}
-	l.headers = make([]headerValue, len(l.names))
 	return l
 }
 
@@ -97,7 +98,10 @@ func (l *lookups) add(name string) int {
 	}
 	l.names = append(l.names, name)
 	l.look(name)
-	return len(l.names) - 1
+	first := &l.byLength[len(name)&63]
+	l.headers = append(l.headers, headerValue{next: *first})
+	*first = len(l.names)
+	return *first - 1
 }
 
 // look has headers of that name looked at.
@@ -123,7 +127,9 @@ func (l *lookups) addSources(d config.Dimension, sources []config.Source) {
 // which are such calls, all is copied before. White space around a value is dropped: HTTP/2 carries it, and an upstream
 // on HTTP/1 never sees it.
 func (l *lookups) read() {
-	clear(l.headers)
+	for i := range l.headers {
+		l.headers[i].count = 0
+	}
 	l.refused = l.refused[:0]
 	pairs, _ := abi.RequestHeaders()
 	if l.readsProperties {
@@ -131,14 +137,16 @@ func (l *lookups) read() {
 		pairs = l.copied
 	}
 	for c := pairs.Cursor(); c.Seek(l.lengths, ownPrefix); {
-		l.noteHeader(view(c.Name), c.Value)
+		for i := l.byLength[len(c.Name)&63]; i > 0; i = l.headers[i-1].next {
+			if h := &l.headers[i-1]; view(c.Name) == l.names[i-1] {
+				if h.count++; h.count == 1 {
+					h.value = trimmed(c.Value)
+				}
+				break
+			}
+		}
 		if len(c.Name) >= len(ownPrefix) && c.Name[0] == 'x' && l.refusesHeader(view(c.Name)) {
 			l.refuse(c.Name)
-		}
-	}
-	for i := range l.headers {
-		if h := &l.headers[i]; len(h.value) > 0 {
-			h.value = trimmed(h.value)
 		}
 	}
 }
@@ -170,21 +178,9 @@ func (l *lookups) refusesHeader(name string) bool {
 	return false
 }
 
-// noteHeader notes a header of the request, if it is one of names.
-func (l *lookups) noteHeader(name string, value []byte) {
-	for i, n := range l.names {
-		if n == name {
-			if l.headers[i].count++; l.headers[i].count == 1 {
-				l.headers[i].value = value
-			}
-			return
-		}
-	}
-}
-
 // value returns a header's first value, or nil if the header isn't there or isn't read.
 func (l *lookups) value(header int) []byte {
-	if header < 0 {
+	if header < 0 || l.headers[header].count == 0 {
 		return nil
 	}
 	return l.headers[header].value
