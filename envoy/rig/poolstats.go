@@ -18,7 +18,7 @@ const headgatePrefix = "wasmcustom.headgate."
 // Counts are the stats of one pool, or those of the whole filter, by their short names.
 type Counts map[string]int64
 
-// countsAge is how late a worker may tell Envoy what it has counted: docs/metrics.md says 100 ms. The machine may be busy.
+// countsAge is how late a worker may tell Envoy what it has counted: 100 ms, says docs/metrics.md. Machines are busy.
 const countsAge = 150 * time.Millisecond
 
 // AwaitCounts waits until Envoy has been told of whatever has been counted so far.
