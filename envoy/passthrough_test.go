@@ -125,6 +125,7 @@ func difference(got, want exchange) string {
 
 func wasmStats(t *testing.T, env *rig.Env) rig.Stats {
 	t.Helper()
+	rig.AwaitCounts()
 	stats, err := env.AdminStats("wasmcustom")
 	if err != nil {
 		t.Fatal(err)

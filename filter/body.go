@@ -63,7 +63,8 @@ func (b *bodies) beginSearch(s *stream) {
 	p := s.plugin
 	src := &p.cfg.Identity.Model[bodySource(p.cfg)]
 	s.body = &bodySearch{}
-	s.body.scan.Start(src.Name, view(p.lookups.value(p.lookups.contentType)), src.MaxBytes)
+	contentType := s.keepRaw(p.lookups.value(p.lookups.contentType))
+	s.body.scan.Start(src.Name, view(s.kept(contentType)), src.MaxBytes)
 	b.searched = append(b.searched, s)
 	s.awaitPiece(firstPieceWait)
 }

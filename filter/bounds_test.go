@@ -136,7 +136,7 @@ func TestCase_O30_StrangeNames(t *testing.T) {
 		}
 		a.Respond(200, "ok")
 	}
-	for _, m := range g.host.Metrics() {
+	for _, m := range g.metrics() {
 		require.Regexp(t, `^[a-z0-9_.]+$`, m.Name)
 	}
 	long := strings.Repeat("y", 300)

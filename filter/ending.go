@@ -22,6 +22,8 @@ type answer struct {
 	outcome    admission.Outcome  // what its end says; OutcomeNone until then
 }
 
+const statusHeader = ":status"
+
 // OnHttpResponseHeaders reads the answer's headers.
 func (s *stream) OnHttpResponseHeaders(int, bool) types.Action {
 	if !s.answer.Sent {
@@ -57,33 +59,34 @@ func (s *stream) OnHttpResponseHeaders(int, bool) types.Action {
 // names of the headers that only Headgate may send.
 func (s *stream) readAnswer(headers abi.Pairs) (forged []string) {
 	a := &s.answer
-	forged = s.plugin.lookups.refused[:0]
-	for c := headers.Cursor(); c.Next(); {
+	l := &s.plugin.lookups
+	l.refused = l.refused[:0]
+	for c := headers.Cursor(); c.Seek(1<<len(statusHeader), ownPrefix); {
 		switch {
-		case view(c.Name) == ":status":
+		case is(c.Name, statusHeader):
 			a.Status = decimal(c.Value)
-		case hasPrefix(c.Name, ownPrefix) && (!s.shadow() || view(c.Name) == retryHeader):
-			forged = append(forged, string(c.Name))
+		case hasPrefix(c.Name, ownPrefix) && (!s.shadow() || is(c.Name, retryHeader)):
+			l.refuse(c.Name)
 		}
 	}
 	if a.Status < 400 {
-		return forged
+		return l.refused
 	}
 	for c := headers.Cursor(); c.Next(); {
 		switch {
-		case view(c.Name) == "retry-after":
+		case is(c.Name, "retry-after"):
 			a.retryAfter, a.RateLimited = max(a.retryAfter, request.ParseRetryAfter(view(c.Value), abi.Wall())), true
-		case view(c.Name) == "retry-after-ms":
+		case is(c.Name, "retry-after-ms"):
 			a.retryAfter, a.RateLimited = max(a.retryAfter, request.ParseRetryAfterMillis(view(c.Value))), true
 		case hasPrefix(c.Name, "x-ratelimit-"):
 			a.RateLimited = true
-		case view(c.Name) == "x-should-retry":
+		case is(c.Name, "x-should-retry"):
 			a.final = view(c.Value) == "false"
-		case view(c.Name) == delayHeader:
+		case is(c.Name, delayHeader):
 			a.retryIn = decimal(c.Value)
 		}
 	}
-	return forged
+	return l.refused
 }
 
 // askPoolsLate asks the pools for an attempt in shadow when its answer begins. By then its body has passed, and so its
@@ -254,6 +257,11 @@ func decimal(b []byte) int {
 	}
 	return n
 }
+
+// is reports whether b is that text.
+//
+//go:noinline // as trimmed
+func is(b []byte, text string) bool { return view(b) == text }
 
 func hasPrefix(b []byte, prefix string) bool {
 	return len(b) >= len(prefix) && view(b[:len(prefix)]) == prefix

@@ -51,7 +51,7 @@ func (s *stream) handOver(governed bool) {
 	b = abi.AppendUint64(b, uint64(s.deadline))
 	for d := range s.dims {
 		v := s.kept(s.dims[d])
-		b = append(append(b, byte(len(v)), byte(len(v)>>8)), v...)
+		b = put(append(b, byte(len(v)), byte(len(v)>>8)), view(v))
 	}
 	p.out = b
 	abi.SetProperty(handoverKey, b)

@@ -37,28 +37,26 @@ func (s *stream) identify(hasBody bool) identification {
 	p := s.plugin
 	r := &p.lookups
 	s.inherit()
-	r.read(s)
-	s.grpc = isGRPC(r.value(r.contentType))
-	if s.inherited == inheritedUngoverned {
+	r.read()
+	path := view(r.value(r.path))
+	if s.inherited == inheritedUngoverned || s.inherited == inheritedNothing && !s.identifyRoute(path) {
 		return identityUngoverned
 	}
-	path := view(r.value(r.path))
+	p.begin()
+	s.grpc = isGRPC(r.value(r.contentType))
 	if s.inherited == inheritedNothing {
-		if !s.identifyRoute(path) {
-			return identityUngoverned
-		}
-		if r.ambiguous(config.DimensionTenant, r.tenant) || r.ambiguous(config.DimensionClass, r.class) ||
+		if r.ambiguous(config.DimensionTenant) || r.ambiguous(config.DimensionClass) ||
 			r.ambiguousDeadline() {
 			return identityAmbiguous
 		}
 	}
-	if r.ambiguous(config.DimensionModel, r.model) {
+	if r.ambiguous(config.DimensionModel) {
 		return identityAmbiguous
 	}
 	s.readDeadline()
 	if s.inherited == inheritedNothing {
-		s.dims[config.DimensionTenant] = s.keep(s.firstValue(p.cfg.Identity.Tenant, r.tenant, path, anonymousTenant))
-		s.dims[config.DimensionClass] = s.keep(s.firstValue(p.cfg.Identity.Class, r.class, path, unknownClass))
+		s.identifyBy(config.DimensionTenant, path, anonymousTenant)
+		s.identifyBy(config.DimensionClass, path, unknownClass)
 	}
 	s.tenantHash = hash(s.kept(s.dims[config.DimensionTenant]))
 	for _, name := range r.refused {
@@ -70,12 +68,14 @@ func (s *stream) identify(hasBody bool) identification {
 // identifyRoute finds the route that governs the request. It returns false if none does.
 func (s *stream) identifyRoute(path string) bool {
 	p := s.plugin
-	name := anyRoute
 	route, ok := request.MatchRoute(p.cfg.Routes, view(p.lookups.value(p.lookups.method)), path)
-	if route != nil {
-		name = route.Name
+	if ok && p.lookups.known[config.DimensionRoute] {
+		name := anyRoute
+		if route != nil {
+			name = route.Name
+		}
+		s.dims[config.DimensionRoute] = s.keep(bytesOf(name))
 	}
-	s.dims[config.DimensionRoute] = s.keep(bytesOf(name))
 	return ok
 }
 
@@ -83,12 +83,16 @@ func (s *stream) identifyRoute(path string) bool {
 // sources behind it is used until then.
 func (s *stream) identifyModel(path string, hasBody bool) identification {
 	p := s.plugin
-	sources := p.cfg.Identity.Model
+	if !p.lookups.known[config.DimensionModel] {
+		s.choosePools()
+		return identityGoverned
+	}
+	sources := p.lookups.sources[config.DimensionModel]
 	found, name := identityGoverned, bytesOf(unknownModel)
 	for i := range sources {
 		src := &sources[i]
 		if src.Kind != config.SourceJSONBody {
-			if v := p.lookups.valueOf(src, &p.lookups.model[i], path); len(v) > 0 {
+			if v := p.lookups.valueOf(src, path); len(v) > 0 {
 				name = v
 				break
 			}
@@ -154,7 +158,7 @@ func oneOf(values []string, v string) bool {
 }
 
 // keySeparator stands between the values in the name of a key of several dimensions. No value has a control character.
-const keySeparator = 0x1f
+const keySeparator = "\x1f"
 
 // keyName returns the name of the request's key in a pool. It is valid until the next call.
 func (s *stream) keyName(o *pool) []byte {
@@ -165,9 +169,9 @@ func (s *stream) keyName(o *pool) []byte {
 	p.out = p.out[:0]
 	for i, d := range o.Key {
 		if i > 0 {
-			p.out = append(p.out, keySeparator)
+			p.out = put(p.out, keySeparator)
 		}
-		p.out = append(p.out, s.kept(s.dims[d])...)
+		p.out = put(p.out, view(s.kept(s.dims[d])))
 	}
 	if len(p.out) > admission.MaxName {
 		p.out = shorten(p.out, 0, admission.MaxName)
@@ -175,14 +179,23 @@ func (s *stream) keyName(o *pool) []byte {
 	return p.out
 }
 
-// firstValue asks the sources in order, and returns the first value that one has, or the text otherwise.
-func (s *stream) firstValue(sources []config.Source, at []sourceLookup, path, otherwise string) []byte {
-	for i := range sources {
-		if v := s.plugin.lookups.valueOf(&sources[i], &at[i], path); len(v) > 0 {
-			return v
+// identifyBy sets a dimension, if it is to be known: to the first value that one of the sources has, asked in order, or
+// to the text otherwise.
+//
+//go:noinline // many bytes in two places
+func (s *stream) identifyBy(d config.Dimension, path, otherwise string) {
+	l := &s.plugin.lookups
+	if !l.known[d] {
+		return
+	}
+	value := bytesOf(otherwise)
+	for i := range l.sources[d] {
+		if v := l.valueOf(&l.sources[d][i], path); len(v) > 0 {
+			value = v
+			break
 		}
 	}
-	return bytesOf(otherwise)
+	s.dims[d] = s.keep(value)
 }
 
 // readDeadline sets the request's deadline: the earliest that a header names, or the default. An attempt keeps its

@@ -39,7 +39,7 @@ func TestCase_O29_KeysAreBounded(t *testing.T) {
 	g.requireDrained("model")
 	g.requireCapacity("gpt", 2)
 	g.requireCapacity("again-2999", 1)
-	for _, m := range g.host.Metrics() {
+	for _, m := range g.metrics() {
 		require.NotContains(t, m.Name, "random")
 	}
 }

@@ -10,29 +10,36 @@ import (
 
 // lookups are the request headers and properties that a configuration reads. One host call reads all headers.
 type lookups struct {
-	names                     []string      // of the headers that are read
-	lengthBits                uint64        // a bit for each length of a name, modulo 64: most other headers differ in it
-	headers                   []headerValue // the current request's, in the order of names
-	path, method, contentType int           // indexes of names
-	contentEncoding, upgrade  int           // likewise; -1: not read
-	tenant, model, class      []sourceLookup
-	asked                     [dimensions]bool // by a pool
-	deadline                  []int            // indexes of names, in the order of the configuration
-	refused                   []string         // the current request's headers that a client may not set, to be removed
+	names                     []string                   // of the headers that are read
+	lengths                   uint64                     // of the headers to look at: see abi.Cursor.Seek
+	byLength                  [64]int                    // the first header by its name's length modulo 64, from 1
+	headers                   []headerValue              // the current request's, in the order of names
+	readsProperties           bool                       // some source is one
+	copied                    abi.Pairs                  // the current request's headers, if properties are read
+	path, method, contentType int                        // indexes of names
+	contentEncoding, upgrade  int                        // likewise; -1: not read
+	sources                   [dimensions][]sourceLookup // of those to be known
+	asked                     [dimensions]bool           // by a pool
+	known                     [dimensions]bool           // to be found out: for a pool, or for the attempts
+	sentOnce                  bool                       // routerHeaders are refused
+	deadline                  []int                      // indexes of names, in the order of the configuration
+	refused                   []string                   // headers of the current request or answer that are to be removed
 }
 
 // A sourceLookup says where the value of one of the configuration's sources is.
 type sourceLookup struct {
 	_ incomparable
 
+	*config.Source
 	header   int    // index of names; -1: not in a header
 	property string // the host's name for it; "": not in a property
 }
 
 // A headerValue is what a request has of one header.
 type headerValue struct {
-	value []byte // the first one: the host's copy while the headers are read, then a part of the stream's text
+	value []byte // the first one, without the white space around it; an earlier request's if count is 0
 	count int    // how often the header was sent
+	next  int    // the next header whose name has the same length modulo 64, from 1; 0: none
 }
 
 // ownPrefix begins the names of headers that only Headgate may set.
@@ -58,18 +65,25 @@ func askedFor(cfg *config.Config) (asked [dimensions]bool) {
 
 func newLookups(cfg *config.Config) lookups {
 	l := lookups{asked: askedFor(cfg)}
+	for d := range l.known {
+		l.known[d] = l.asked[d] || cfg.Stage == config.StageInvocation
+	}
 	l.path, l.method, l.contentType = l.add(":path"), l.add(":method"), l.add("content-type")
 	l.contentEncoding, l.upgrade = -1, -1
 	if bodySource(cfg) >= 0 && l.asked[config.DimensionModel] {
 		l.contentEncoding, l.upgrade = l.add("content-encoding"), l.add("upgrade")
 	}
-	l.tenant = l.addSources(cfg.Identity.Tenant)
-	l.model = l.addSources(cfg.Identity.Model)
-	l.class = l.addSources(cfg.Identity.Class)
+	l.addSources(config.DimensionTenant, cfg.Identity.Tenant)
+	l.addSources(config.DimensionModel, cfg.Identity.Model)
+	l.addSources(config.DimensionClass, cfg.Identity.Class)
 	for i := range cfg.Deadline.Headers {
 		l.deadline = append(l.deadline, l.add(cfg.Deadline.Headers[i].Name))
 	}
-	l.headers = make([]headerValue, len(l.names))
+	if l.sentOnce = cfg.Stage != config.StageAttempt && cfg.Mode != config.ModeShadow; l.sentOnce {
+		for i := range routerHeaders {
+			l.look(routerHeaders[i])
+		}
+	}
 	return l
 }
 
@@ -83,46 +97,64 @@ func (l *lookups) add(name string) int {
 		}
 	}
 	l.names = append(l.names, name)
-	l.lengthBits |= 1 << (len(name) & 63)
-	return len(l.names) - 1
+	l.look(name)
+	first := &l.byLength[len(name)&63]
+	l.headers = append(l.headers, headerValue{next: *first})
+	*first = len(l.names)
+	return *first - 1
 }
 
-// addSources returns where the values of the sources are. It adds their headers to names.
-func (l *lookups) addSources(sources []config.Source) []sourceLookup {
-	var at []sourceLookup
-	for i := range sources {
-		src := &sources[i]
+// look has headers of that name looked at.
+func (l *lookups) look(name string) { l.lengths |= 1 << (len(name) & 63) }
+
+// addSources adds the sources of a dimension that is to be known, and their headers to names.
+//
+//go:noinline // many bytes in three places
+func (l *lookups) addSources(d config.Dimension, sources []config.Source) {
+	for i := 0; i < len(sources) && l.known[d]; i++ {
+		src := sourceLookup{Source: &sources[i], header: -1}
 		if src.Kind == config.SourceHeader {
-			at = append(at, sourceLookup{header: l.add(src.Name)})
-		} else {
-			at = append(at, sourceLookup{header: -1, property: propertyOf(src)})
+			src.header = l.add(src.Name)
+		} else if src.property = propertyOf(src.Source); src.property != "" {
+			l.readsProperties = true
 		}
+		l.sources[d] = append(l.sources[d], src)
 	}
-	return at
 }
 
-// read reads the request's headers. It keeps their values in the stream's text, since later host calls reuse the memory
-// that the host has put them in. It drops white space around a value: HTTP/2 carries it, and an upstream on HTTP/1
-// never sees it.
-func (l *lookups) read(s *stream) {
-	clear(l.headers)
+// read reads the request's headers. Their values stay where the host has put them, and so are valid until the next
+// host call that returns bytes: what outlives the callback is kept in the stream's text. Where properties are read,
+// which are such calls, all is copied before. White space around a value is dropped: HTTP/2 carries it, and an upstream
+// on HTTP/1 never sees it.
+func (l *lookups) read() {
+	for i := range l.headers {
+		l.headers[i].count = 0
+	}
 	l.refused = l.refused[:0]
 	pairs, _ := abi.RequestHeaders()
-	for c := pairs.Cursor(); c.Next(); {
-		n := len(c.Name)
-		if l.lengthBits&(1<<(n&63)) != 0 {
-			l.noteHeader(view(c.Name), c.Value)
-		}
-		if n >= len(ownPrefix) && c.Name[0] == 'x' && s.refusesHeader(view(c.Name)) {
-			l.refused = append(l.refused, string(c.Name))
-		}
+	if l.readsProperties {
+		l.copied = append(l.copied[:0], pairs...)
+		pairs = l.copied
 	}
-	for i := range l.headers {
-		if h := &l.headers[i]; len(h.value) > 0 {
-			h.value = s.kept(s.keepRaw(trimmed(h.value)))
+	for c := pairs.Cursor(); c.Seek(l.lengths, ownPrefix); {
+		for i := l.byLength[len(c.Name)&63]; i > 0; i = l.headers[i-1].next {
+			if h := &l.headers[i-1]; view(c.Name) == l.names[i-1] {
+				if h.count++; h.count == 1 {
+					h.value = trimmed(c.Value)
+				}
+				break
+			}
+		}
+		if len(c.Name) >= len(ownPrefix) && c.Name[0] == 'x' && l.refusesHeader(view(c.Name)) {
+			l.refuse(c.Name)
 		}
 	}
 }
+
+// refuse notes a header that is to be removed.
+//
+//go:noinline // for few headers, in two places
+func (l *lookups) refuse(name []byte) { l.refused = append(l.refused, string(name)) }
 
 // routerHeaders are the headers by which a client that Envoy trusts can make its router send a request more than once.
 // A permit is for one.
@@ -134,11 +166,11 @@ var routerHeaders = [...]string{
 // would be sent more than once.
 //
 //go:noinline // called for few headers
-func (s *stream) refusesHeader(name string) bool {
+func (l *lookups) refusesHeader(name string) bool {
 	if name[:len(ownPrefix)] == ownPrefix {
 		return true
 	}
-	for i := 0; i < len(routerHeaders) && s.plugin.cfg.Stage != config.StageAttempt && !s.shadow(); i++ {
+	for i := 0; i < len(routerHeaders) && l.sentOnce; i++ {
 		if name == routerHeaders[i] {
 			return true
 		}
@@ -146,28 +178,17 @@ func (s *stream) refusesHeader(name string) bool {
 	return false
 }
 
-// noteHeader notes a header of the request, if it is one of names.
-func (l *lookups) noteHeader(name string, value []byte) {
-	for i, n := range l.names {
-		if n == name {
-			if l.headers[i].count++; l.headers[i].count == 1 {
-				l.headers[i].value = value
-			}
-			return
-		}
-	}
-}
-
 // value returns a header's first value, or nil if the header isn't there or isn't read.
 func (l *lookups) value(header int) []byte {
-	if header < 0 {
+	if header < 0 || l.headers[header].count == 0 {
 		return nil
 	}
 	return l.headers[header].value
 }
 
-// ambiguous reports whether a header of these sources was sent more than once. They are those of a dimension.
-func (l *lookups) ambiguous(d config.Dimension, at []sourceLookup) bool {
+// ambiguous reports whether a header that decides a dimension was sent more than once.
+func (l *lookups) ambiguous(d config.Dimension) bool {
+	at := l.sources[d]
 	for i := 0; i < len(at) && l.asked[d]; i++ {
 		if h := at[i].header; h >= 0 && l.headers[h].count > 1 {
 			return true
@@ -188,11 +209,11 @@ func (l *lookups) ambiguousDeadline() bool {
 
 // valueOf returns the value that a source has for a request with that path, without white space around it. It returns
 // nil if there is none.
-func (l *lookups) valueOf(src *config.Source, at *sourceLookup, path string) []byte {
+func (l *lookups) valueOf(src *sourceLookup, path string) []byte {
 	var v []byte
 	switch src.Kind {
 	case config.SourceHeader:
-		v = l.value(at.header)
+		v = l.value(src.header)
 	case config.SourcePath:
 		inPath, _ := request.PathValue(src.Prefix, src.Suffix, path)
 		if v = bytesOf(inPath); !utf8.Valid(v) {
@@ -201,8 +222,8 @@ func (l *lookups) valueOf(src *config.Source, at *sourceLookup, path string) []b
 	case config.SourceValue:
 		v = bytesOf(src.Name)
 	default:
-		if at.property != "" {
-			v, _ = abi.Property(at.property)
+		if src.property != "" {
+			v, _ = abi.Property(src.property)
 		}
 	}
 	return trimmed(v)

@@ -5,6 +5,35 @@ import (
 	"github.com/headgate/headgate/filter/records"
 )
 
+// Counters are handed over to the host together, and not one by one as they count: see abi.HandOver. Gauges are not.
+// All workers share a gauge, so one worker's pending changes could put it below zero.
+const (
+	handOverDelay    = 100 * millisecond // how old a count may get
+	handOverRequests = 64                // how many requests may end before their counts are handed over
+)
+
+// Owes implements abi.Debtor.
+func (s *stream) Owes() { s.plugin.Owes() }
+
+// Owes implements abi.Debtor: it asks for a tick, at whose end the counts are handed over.
+func (p *plugin) Owes() {
+	p.readClock()
+	p.WakeBy(p.turn.now + handOverDelay)
+}
+
+// countEnded hands the counts over if many requests have ended since that was last done. Another one has, and all of it
+// is counted.
+func (p *plugin) countEnded() {
+	if p.ended++; p.ended >= handOverRequests {
+		p.handOverCounts()
+	}
+}
+
+func (p *plugin) handOverCounts() {
+	p.ended = 0
+	abi.HandOver()
+}
+
 // globalStats are the ids of the metrics that belong to no pool.
 type globalStats struct{ ungoverned, ambiguous, badDeadline, rejected uint32 }
 

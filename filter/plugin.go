@@ -24,6 +24,7 @@ type plugin struct {
 	pools    []*pool
 	lookups  lookups // what the configuration reads of a request: lookups.go
 	stats    globalStats
+	ended    int  // requests since the last hand-over: metrics.go
 	asserted bool // the configured limits are in the records
 
 	turn     turn             // the current callback
@@ -79,6 +80,7 @@ func (p *plugin) OnPluginStart(int) types.OnPluginStartStatus {
 func (p *plugin) refuse(why string) types.OnPluginStartStatus {
 	abi.Log(abi.LogError, "configuration refused: "+why)
 	abi.Increment(defineGlobalStats().rejected, 1)
+	abi.HandOver() // this VM may be a throw-away one
 	return types.OnPluginStartStatusFailed
 }
 
@@ -111,6 +113,11 @@ func concerns(stage config.Stage, per config.Per) bool {
 // begin starts a callback: one reading of the clock, and a fresh allowance of actions.
 func (p *plugin) begin() {
 	p.turn.actions = 0
+	p.readClock()
+}
+
+// readClock sets the time of what follows.
+func (p *plugin) readClock() {
 	if now, ok := abi.Monotonic(); ok && now > p.turn.now {
 		p.turn.now = now
 		p.records.SetTime(now)
@@ -159,6 +166,7 @@ func (p *plugin) OnTick() {
 	p.records.WakeForSeat()
 	p.awaitNext()
 	p.backlog.flushed = false
+	p.handOverCounts()
 	p.timer.rearm(p.turn.now)
 }
 
@@ -190,6 +198,7 @@ func (p *plugin) OnPluginDone() bool {
 		p.releaseDue()
 		p.forgetVirtuals()
 		p.records.Leave()
+		p.handOverCounts()
 	}
 	return true
 }

@@ -126,6 +126,7 @@ func (s *stream) recycle() {
 	p := s.plugin
 	*s = stream{plugin: p, text: s.text[:0], deadlines: s.deadlines[:0], keys: s.keys[:0], held: s.held[:0]}
 	p.free = append(p.free, s)
+	p.countEnded()
 }
 
 // Recovered implements abi.Recoverer: after a panic in a callback of the stream. What the stream held counts here as

@@ -95,9 +95,9 @@ func (s *stream) publish(outcome, pool string) {
 
 // appendOutcome appends the JSON object for the access log.
 func appendOutcome(b []byte, outcome, pool string, waitMillis, attempts int64) []byte {
-	b = append(append(b, `{"outcome":"`...), outcome...)
-	b = append(append(b, `","pool":"`...), pool...)
-	b = strconv.AppendInt(append(b, `","wait_ms":`...), waitMillis, 10)
-	b = strconv.AppendInt(append(b, `,"attempts":`...), attempts, 10)
-	return append(b, '}')
+	b = put(put(b, `{"outcome":"`), outcome)
+	b = put(put(b, `","pool":"`), pool)
+	b = strconv.AppendInt(put(b, `","wait_ms":`), waitMillis, 10)
+	b = strconv.AppendInt(put(b, `,"attempts":`), attempts, 10)
+	return put(b, "}")
 }

@@ -12,6 +12,8 @@ import (
 
 // A virtualLife is how far a request has come in the virtual gateway.
 type virtualLife struct {
+	_ incomparable
+
 	asked int64 // when the first pool was asked
 	began int64 // when the last one granted; 0: not yet
 	took  int64 // how long the real request went on after asked
@@ -145,7 +147,7 @@ func (s *stream) publishVirtual() {
 		return
 	}
 	p.out = appendOutcome(p.out[:0], "admitted", s.asked.Name, s.waited/millisecond, max(s.attempt, 1))
-	p.out = append(append(append(p.out[:len(p.out)-1], `,"would":"`...), s.would()...), `"}`...)
+	p.out = put(put(put(p.out[:len(p.out)-1], `,"would":"`), s.would()), `"}`)
 	abi.SetProperty("headgate", p.out)
 }
 

@@ -57,7 +57,6 @@ func (s *stream) OnHttpRequestHeaders(_ int, end bool) types.Action {
 	if p.cfg == nil || p.cfg.Mode == config.ModeDisabled {
 		return types.ActionContinue
 	}
-	p.begin()
 	switch s.identify(!end) {
 	case identityUngoverned:
 		s.passUngoverned()

@@ -7,13 +7,15 @@ import (
 )
 
 // A span is a part of stream.text.
-type span struct{ from, to int }
+type span struct{ from, to uint32 }
 
 // keepRaw copies a value into the stream's text.
+//
+//go:noinline // as trimmed
 func (s *stream) keepRaw(b []byte) span {
-	from := len(s.text)
+	from := uint32(len(s.text))
 	s.text = append(s.text, b...)
-	return span{from, len(s.text)}
+	return span{from, uint32(len(s.text))}
 }
 
 // keep copies a value into the stream's text, and makes it fit to be a name: bounded, and without control characters.
@@ -25,8 +27,8 @@ func (s *stream) keep(b []byte) span {
 		}
 	}
 	if at.to-at.from > config.MaxValue {
-		s.text = shorten(s.text, at.from, config.MaxValue)
-		at.to = len(s.text)
+		s.text = shorten(s.text, int(at.from), config.MaxValue)
+		at.to = uint32(len(s.text))
 	}
 	return at
 }
@@ -44,6 +46,11 @@ func trimmed(b []byte) []byte {
 	}
 	return b
 }
+
+// put appends a text to b.
+//
+//go:noinline // as trimmed
+func put(b []byte, text string) []byte { return append(b, text...) }
 
 // isSpace reports whether c is ASCII white space.
 func isSpace(c byte) bool { return c == ' ' || '\t' <= c && c <= '\r' }

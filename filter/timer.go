@@ -10,6 +10,8 @@ const millisecond = int64(admission.Millisecond)
 // A timer is the time at which the plugin context wants a tick. There are ticks only while something depends on time.
 // The host has one timer for each context, which ticks with one period until it gets another.
 type timer struct {
+	_ incomparable
+
 	period   int64 // of the host's timer in nanoseconds; 0: stopped
 	nextTick int64 // when the host ticks next; while ticking the earliest time asked for so far, 0: none
 	ticking  bool  // in OnTick: it collects the times that are asked for, and sets the host's timer at its end

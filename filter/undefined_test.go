@@ -26,7 +26,7 @@ func TestAMetricThatIsNotDefinedCountsNowhere(t *testing.T) {
 		g.requireRunning(s, "a request")
 		s.Respond(200, "ok")
 		values := map[string]uint64{}
-		for _, m := range host.Metrics() {
+		for _, m := range g.metrics() {
 			values[m.Name] = m.Value
 		}
 		logged := 0

@@ -45,6 +45,8 @@ const (
 
 // A backlog is the streams whose fate is decided, in order. Any of them can leave it at once, however many there are.
 type backlog struct {
+	_ incomparable
+
 	first, last *stream
 	flushed     bool // the current callback ends in a flush
 }

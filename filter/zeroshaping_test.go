@@ -66,7 +66,7 @@ func playOut(t *testing.T, seed uint64, p object) (story []string) {
 	}
 	g.host.Run(minute)
 	g.requireDrained("model")
-	for _, m := range g.host.Metrics() {
+	for _, m := range g.metrics() {
 		if m.Type != wasmtest.Histogram {
 			story = append(story, fmt.Sprint(m.Name, " ", m.Value))
 		}

@@ -112,16 +112,18 @@ func AppendDeadline(dst []byte, header *config.DeadlineHeader, original string, 
 	case ok && format == deadlineGRPC:
 		return appendGRPCTimeout(dst, remaining, "uSMH")
 	case ok && format == deadlineGo:
-		return append(strconv.AppendInt(dst, int64(remaining/admission.Millisecond), 10), "ms"...)
+		return text.Put(strconv.AppendInt(dst, int64(remaining/admission.Millisecond), 10), "ms")
 	case ok && format == deadlineSeconds:
 		dst = strconv.AppendInt(dst, int64(remaining/admission.Second), 10)
 		thousandths := strconv.Itoa(1000 + int(remaining%admission.Second/admission.Millisecond))
-		return append(append(dst, '.'), thousandths[1:]...)
+		return text.Put(text.Put(dst, "."), thousandths[1:])
 	}
 	return strconv.AppendInt(dst, int64(remaining/admission.Millisecond), 10)
 }
 
 // appendGRPCTimeout appends d in the first of units in which it has at most 8 digits.
+//
+//go:noinline // many bytes in two places
 func appendGRPCTimeout(dst []byte, d admission.Duration, units string) []byte {
 	const most = 99_999_999
 	for i := range len(units) {

@@ -24,6 +24,7 @@ const (
 func readingsOf(path string) (r reading) {
 	for i := range len(path) {
 		switch c := path[i]; {
+		case 'a' <= c && c <= 'z': // as most are
 		case c == '\\':
 			r |= backslashes
 		case c == ';':

@@ -55,8 +55,27 @@ type pathTail struct {
 	effort   effort
 }
 
-// fill reads the last segments of a path in one reading.
+// fill reads the last segments of a path in one reading. Most paths have but the reading 0, in which only slashes
+// separate segments and nothing is left out. It is what segmentWalk would read, and takes less time.
 func (t *pathTail) fill(path string, r reading) {
+	for r == 0 && path != "" && t.n < config.MaxRouteSegments {
+		from := len(path)
+		for from > 0 && path[from-1] != '/' {
+			from--
+		}
+		before := path[:max(from-1, 0)]
+		if t.effort.left -= len(path) - len(before); t.effort.over() {
+			return
+		}
+		if from < len(path) {
+			t.segments[t.n] = path[from:]
+			t.n++
+		}
+		path = before
+	}
+	if r == 0 {
+		return
+	}
 	w := segmentWalk{path: path, reading: r, effort: t.effort}
 	for t.n < config.MaxRouteSegments && w.back() {
 		t.segments[t.n] = w.segment
@@ -71,7 +90,8 @@ func (t *pathTail) matches(pattern []string) bool {
 		return false
 	}
 	for i := range pattern {
-		if !segmentMatches(pattern[len(pattern)-1-i], t.segments[i], i == 0, &t.effort) {
+		p, segment := pattern[len(pattern)-1-i], t.segments[i]
+		if p != segment && !segmentMatches(p, segment, i == 0, &t.effort) {
 			return false
 		}
 	}

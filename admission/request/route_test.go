@@ -305,3 +305,49 @@ func referenceLower(s string) string {
 		return c
 	}, s)
 }
+
+// What fill makes of the reading 0 is what segmentWalk makes of it, at the same cost.
+func requireFillWalks(t require.TestingT, path string) {
+	const most = 100
+	quick := pathTail{effort: effort{left: most}}
+	quick.fill(path, 0)
+	w := segmentWalk{path: path, effort: effort{left: most}}
+	var want []string
+	for len(want) < config.MaxRouteSegments && w.back() {
+		want = append(want, w.segment)
+	}
+	require.Equal(t, w.effort.over(), quick.effort.over(), "the effort for %q", path)
+	if !w.effort.over() {
+		require.Equal(t, want, append([]string(nil), quick.segments[:quick.n]...), "%q", path)
+	}
+}
+
+func TestFillReadsAsTheWalkDoes(t *testing.T) {
+	for _, p := range append([]string{"", "/", "//", "a", strings.Repeat("/a", 17), strings.Repeat("/", 100), strings.Repeat("a", 100), strings.Repeat("a/", 50), strings.Repeat("/", 101), strings.Repeat("a", 101)}, spellings...) {
+		requireFillWalks(t, p)
+	}
+	piece := rapid.SampledFrom([]string{"/", "/", "//", "a", "chat", "completions", ".", "..", "%2F", "%61", "%", `\`, "%5C", ";", " ", "é"})
+	rapid.Check(t, func(t *rapid.T) {
+		requireFillWalks(t, strings.Join(rapid.SliceOfN(piece, 0, 40).Draw(t, "path"), ""))
+	})
+}
+
+func FuzzFill(f *testing.F) {
+	for _, p := range spellings {
+		f.Add(p)
+	}
+	f.Fuzz(func(t *testing.T, path string) { requireFillWalks(t, path) })
+}
+
+// A segment that is its pattern matches it, and a quick look at both says nothing else.
+func FuzzSegmentIsItsPattern(f *testing.F) {
+	f.Add("*:stream")
+	f.Add("é.b")
+	f.Fuzz(func(t *testing.T, pattern string) {
+		if _, err := config.ParseRoute("/" + pattern); err == nil && !strings.ContainsAny(pattern, "/:@") {
+			for _, last := range []bool{false, true} {
+				require.True(t, segmentMatches(pattern, pattern, last, &effort{left: 1 << 20}), pattern)
+			}
+		}
+	})
+}

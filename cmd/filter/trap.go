@@ -63,6 +63,12 @@ func (s *fragileStream) OnHttpStreamDone() {
 	s.HttpContext.OnHttpStreamDone()
 }
 
+// Owes implements abi.Debtor, as the filter's own contexts do.
+func (p fragilePlugin) Owes() { p.PluginContext.(abi.Debtor).Owes() }
+
+// Owes implements abi.Debtor.
+func (s *fragileStream) Owes() { s.HttpContext.(abi.Debtor).Owes() }
+
 // mayPanic panics the first time that it is asked in the callback that the request's header has named.
 func (s *fragileStream) mayPanic(callback string) {
 	if s.panicsIn == callback {

@@ -136,9 +136,10 @@ func (h *tool) send(path string, stream bool) *http.Response {
 	return reply
 }
 
-// numbers returns Headgate's stats from the printed URL.
+// numbers returns Headgate's stats from the printed URL. Whatever has been counted before is in them.
 func (h *tool) numbers() string {
 	h.t.Helper()
+	time.Sleep(150 * time.Millisecond) // a worker may tell Envoy 100 ms late what it has counted
 	reply, err := http.Get(numbersURL.FindStringSubmatch(h.out.String())[1])
 	require.NoError(h.t, err)
 	defer reply.Body.Close()

@@ -18,8 +18,21 @@ const headgatePrefix = "wasmcustom.headgate."
 // Counts are the stats of one pool, or those of the whole filter, by their short names.
 type Counts map[string]int64
 
-// Pool reads the stats of the pool that the test's Config calls so.
+// countsAge is how late a worker may tell Envoy what it has counted: 100 ms, says docs/metrics.md. Machines are busy.
+const countsAge = 150 * time.Millisecond
+
+// AwaitCounts waits until Envoy has been told of whatever has been counted so far.
+func AwaitCounts() { time.Sleep(countsAge) }
+
+// Pool reads the stats of the pool that the test's Config calls so. Whatever has been counted before is in them.
 func (e *Env) Pool(t testing.TB, pool string) Counts {
+	t.Helper()
+	AwaitCounts()
+	return e.poolNow(t, pool)
+}
+
+// poolNow reads the stats of a pool as Envoy has them: the gauges are those of now, the counters may be older.
+func (e *Env) poolNow(t testing.TB, pool string) Counts {
 	t.Helper()
 	return e.counts(t, headgatePrefix+e.PoolName(pool)+".")
 }
@@ -27,6 +40,7 @@ func (e *Env) Pool(t testing.TB, pool string) Counts {
 // FilterCounts reads the stats that belong to no pool. They are common to all tests of an Envoy: compare two readings.
 func (e *Env) FilterCounts(t testing.TB) Counts {
 	t.Helper()
+	AwaitCounts()
 	all := e.counts(t, headgatePrefix)
 	own := Counts{}
 	for name, n := range all {
@@ -63,7 +77,7 @@ func (e *Env) AwaitGaugeWithin(t testing.TB, timeout time.Duration, pool, gauge 
 	t.Helper()
 	var got int64
 	if !Poll(timeout, func() bool {
-		got = e.Pool(t, pool)[gauge]
+		got = e.poolNow(t, pool)[gauge]
 		return got == want
 	}) {
 		t.Fatalf("%s.%s is %d after %v, want %d", pool, gauge, got, timeout, want)

@@ -127,6 +127,23 @@ func TestPairs(t *testing.T) {
 	}
 }
 
+// Seek finds what a search of all pairs finds.
+func FuzzSeek(f *testing.F) {
+	f.Add(abi.AppendPairs(nil, [2]string{"ab", "1"}, [2]string{"x-a", "2"}, [2]string{"", "3"}), uint64(1<<2))
+	f.Fuzz(func(t *testing.T, b []byte, lengths uint64) {
+		var want, got [][2]string
+		for _, p := range all(b) {
+			if lengths>>(len(p[0])%64)&1 == 1 || strings.HasPrefix(p[0], "x-") {
+				want = append(want, p)
+			}
+		}
+		for c := abi.Pairs(b).Cursor(); c.Seek(lengths, "x-"); {
+			got = append(got, [2]string{string(c.Name), string(c.Value)})
+		}
+		require.Equal(t, want, got)
+	})
+}
+
 // Whatever the host hands over, reading it neither panics nor runs past its end.
 func FuzzPairs(f *testing.F) {
 	f.Add([]byte(nil))

@@ -12,6 +12,7 @@
 //   - Only the callbacks that this package exports cost a call; see export_wasm.go.
 //   - Bytes that a call returns are in one static buffer, into which the host has copied them. They are valid until the
 //     next call of a function of this package that returns bytes.
+//   - A counter is counted here, and the host is told by HandOver. Other metrics it is told at once.
 //   - No function here allocates in the wasm build, except for a value larger than the static buffer (64 KiB).
 package abi
 
@@ -57,6 +58,13 @@ const (
 // ActionPauseBody is a body callback's answer that holds the body back: the host stops reading from the client when its
 // buffer is full. With types.ActionPause it would answer 413 then. The SDK has no name for this one.
 const ActionPauseBody types.Action = 2
+
+// A Debtor is a context that is told after one of its callbacks when something has been counted that HandOver has yet
+// to tell the host. One is told between two calls of HandOver.
+type Debtor interface {
+	// Owes makes sure that HandOver is called.
+	Owes()
+}
 
 // A Recoverer is a context that is told of a panic in one of its callbacks.
 type Recoverer interface {

@@ -98,6 +98,7 @@ func proxyOnResponseHeaders(id, n, end uint32) (action uint32) {
 	defer guard("proxy_on_response_headers", nil, nil)
 	if s != nil {
 		action = uint32(s.OnHttpResponseHeaders(int(n), end != 0))
+		counters.tell(s)
 	}
 	return action
 }
@@ -115,12 +116,11 @@ func proxyOnDone(id uint32) (done uint32) {
 
 // guard is deferred by each export. It turns a panic into a log line and an answer, since a trap would end the VM.
 func guard(callback string, context any, action *uint32) {
-	v := recover()
-	if v == nil {
-		return
+	if v := recover(); v != nil {
+		a := recovered(callback, context, v)
+		if action != nil {
+			*action = uint32(a)
+		}
 	}
-	a := recovered(callback, context, v)
-	if action != nil {
-		*action = uint32(a)
-	}
+	counters.tell(context)
 }

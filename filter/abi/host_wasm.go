@@ -178,58 +178,68 @@ func SetProperty(path string, value []byte) Status {
 	return Status(proxySetProperty(kp, kn, vp, vn))
 }
 
+// The kinds of header maps and buffers.
+const (
+	requestHeaders  = 0
+	responseHeaders = 2
+
+	requestBody         = 0
+	pluginConfiguration = 7
+)
+
 // RequestHeaders returns all request headers, serialised.
-func RequestHeaders() (Pairs, Status) {
-	ptr, size := out()
-	s := Status(proxyGetHeaderMapPairs(0, ptr, size))
-	return Pairs(returned()), s
-}
+func RequestHeaders() (Pairs, Status) { return headers(requestHeaders) }
 
 // ResponseHeaders returns all response headers, serialised.
-func ResponseHeaders() (Pairs, Status) {
+func ResponseHeaders() (Pairs, Status) { return headers(responseHeaders) }
+
+//go:noinline // many bytes in two places
+func headers(kind uint32) (Pairs, Status) {
 	ptr, size := out()
-	s := Status(proxyGetHeaderMapPairs(2, ptr, size))
+	s := Status(proxyGetHeaderMapPairs(kind, ptr, size))
 	return Pairs(returned()), s
 }
 
 // ReplaceRequestHeader sets a request header to one value.
 func ReplaceRequestHeader(name string, value []byte) Status {
-	kp, kn := str(name)
-	vp, vn := raw(value)
-	return Status(proxyReplaceHeaderMapValue(0, kp, kn, vp, vn))
+	return replaceHeader(requestHeaders, name, value)
 }
 
 // RemoveRequestHeader removes a request header.
 func RemoveRequestHeader(name string) Status {
 	p, n := str(name)
-	return Status(proxyRemoveHeaderMapValue(0, p, n))
+	return Status(proxyRemoveHeaderMapValue(requestHeaders, p, n))
 }
 
 // ReplaceResponseHeader sets a response header to one value.
 func ReplaceResponseHeader(name string, value []byte) Status {
+	return replaceHeader(responseHeaders, name, value)
+}
+
+//go:noinline // as headers
+func replaceHeader(kind uint32, name string, value []byte) Status {
 	kp, kn := str(name)
 	vp, vn := raw(value)
-	return Status(proxyReplaceHeaderMapValue(2, kp, kn, vp, vn))
+	return Status(proxyReplaceHeaderMapValue(kind, kp, kn, vp, vn))
 }
 
 // RemoveResponseHeader removes a response header.
 func RemoveResponseHeader(name string) Status {
 	p, n := str(name)
-	return Status(proxyRemoveHeaderMapValue(2, p, n))
+	return Status(proxyRemoveHeaderMapValue(responseHeaders, p, n))
 }
 
 // PluginConfiguration reads the plugin's configuration. It is there in OnPluginStart only.
-func PluginConfiguration() ([]byte, Status) {
-	ptr, size := out()
-	s := Status(proxyGetBufferBytes(7, 0, 1<<31-1, ptr, size))
-	return returned(), s
-}
+func PluginConfiguration() ([]byte, Status) { return buffer(pluginConfiguration, 0, 1<<31-1) }
 
 // RequestBody reads n bytes of the part of the request's body that the callback is about, from start on. It is there in
 // OnHttpRequestBody only.
-func RequestBody(start, n int) ([]byte, Status) {
+func RequestBody(start, n int) ([]byte, Status) { return buffer(requestBody, start, n) }
+
+//go:noinline // as headers
+func buffer(kind uint32, start, n int) ([]byte, Status) {
 	ptr, size := out()
-	s := Status(proxyGetBufferBytes(0, uint32(start), uint32(n), ptr, size))
+	s := Status(proxyGetBufferBytes(kind, uint32(start), uint32(n), ptr, size))
 	return returned(), s
 }
 
@@ -303,16 +313,34 @@ func SetTick(ms uint32) { proxySetTickPeriodMilliseconds(ms) }
 
 // DefineMetric defines a metric, or finds the one of that name, and returns its id. All workers share a metric.
 func DefineMetric(kind MetricKind, name string) (uint32, Status) {
+	for i := range counters.all {
+		if counters.all[i].name == name {
+			return isCounter + uint32(i), StatusOK
+		}
+	}
 	p, n := str(name)
 	outWord = 0
 	s := Status(proxyDefineMetric(uint32(kind), p, n, unsafe.Pointer(&outWord)))
+	if kind == KindCounter && s == StatusOK {
+		counters.all = append(counters.all, counter{name: name, metric: outWord})
+		return isCounter + uint32(len(counters.all)-1), StatusOK
+	}
 	return outWord, s
 }
 
-// Increment adds to a counter or gauge. by can be negative for a gauge.
-func Increment(metric uint32, by int64) { proxyIncrementMetric(metric, by) }
+// Increment adds to a counter or gauge. by can be negative for a gauge. The host learns of a gauge at once, and of a
+// counter when HandOver is called.
+//
+//go:noinline // called from many places
+func Increment(metric uint32, by int64) {
+	if metric < isCounter {
+		proxyIncrementMetric(metric, by)
+		return
+	}
+	counters.count(metric, by)
+}
 
-// Metric reads a counter or gauge.
+// Metric reads a gauge.
 func Metric(metric uint32) int64 {
 	outTime = 0
 	proxyGetMetric(metric, unsafe.Pointer(&outTime))

@@ -34,19 +34,35 @@ func (p Pairs) Cursor() Cursor {
 }
 
 // Next moves to the next pair. It returns false if there is none.
-func (c *Cursor) Next() bool {
-	if c.left == 0 {
-		return false
+func (c *Cursor) Next() bool { return c.Seek(^uint64(0), "") }
+
+// Seek moves to the next pair whose name has one of some lengths, or begins with a prefix that is not empty. A length
+// is a bit of lengths, modulo 64. Seek returns false if there is none.
+func (c *Cursor) Seek(lengths uint64, prefix string) bool {
+	p := c.pairs
+	for c.left > 0 {
+		from, sizes := c.at, p[c.sizes:]
+		n := int(word(sizes))
+		name := from + n
+		value := name + 1 + int(word(sizes[4:]))
+		if value < name || value+1 > len(p) {
+			return false
+		}
+		c.left, c.sizes, c.at = c.left-1, c.sizes+8, value+1
+		found := lengths&(1<<(n&63)) != 0
+		if !found && n >= len(prefix) {
+			i := 0
+			for i < len(prefix) && p[from+i] == prefix[i] {
+				i++
+			}
+			found = i == len(prefix)
+		}
+		if found {
+			c.Name, c.Value = p[from:name:name], p[name+1:value:value]
+			return true
+		}
 	}
-	sizes := c.pairs[c.sizes:]
-	name := c.at + int(word(sizes))
-	value := name + 1 + int(word(sizes[4:]))
-	if value < name || value+1 > len(c.pairs) {
-		return false
-	}
-	c.Name, c.Value = c.pairs[c.at:name:name], c.pairs[name+1:value:value]
-	c.left, c.sizes, c.at = c.left-1, c.sizes+8, value+1
-	return true
+	return false
 }
 
 // AppendPairs appends serialised pairs of a name and a value to dst.
@@ -56,7 +72,9 @@ func AppendPairs(dst []byte, pairs ...[2]string) []byte {
 		dst = appendWord(appendWord(dst, len(p[0])), len(p[1]))
 	}
 	for _, p := range pairs {
-		dst = append(append(append(append(dst, p[0]...), 0), p[1]...), 0)
+		for i := range p {
+			dst = append(append(dst, p[i]...), 0)
+		}
 	}
 	return dst
 }
