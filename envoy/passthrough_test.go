@@ -125,13 +125,14 @@ func difference(got, want exchange) string {
 
 func wasmStats(t *testing.T, env *rig.Env) rig.Stats {
 	t.Helper()
-	rig.AwaitCounts()
-	stats, err := env.AdminStats("wasmcustom")
-	if err != nil {
-		t.Fatal(err)
-	}
-	maps.DeleteFunc(stats, func(_ string, v any) bool { _, isNumber := v.(int64); return !isNumber })
-	return stats
+	return rig.AwaitCounts(func() rig.Stats {
+		stats, err := env.AdminStats("wasmcustom")
+		if err != nil {
+			t.Fatal(err)
+		}
+		maps.DeleteFunc(stats, func(_ string, v any) bool { _, isNumber := v.(int64); return !isNumber })
+		return stats
+	})
 }
 
 // checkMoved checks that no stat of the filter moved but, where the requests are ungoverned, the one for them.

@@ -139,11 +139,13 @@ func (h *tool) send(path string, stream bool) *http.Response {
 // numbers returns Headgate's stats from the printed URL. Whatever has been counted before is in them.
 func (h *tool) numbers() string {
 	h.t.Helper()
-	time.Sleep(150 * time.Millisecond) // a worker may tell Envoy 100 ms late what it has counted
-	reply, err := http.Get(numbersURL.FindStringSubmatch(h.out.String())[1])
-	require.NoError(h.t, err)
-	defer reply.Body.Close()
-	return whole(h.t, reply.Body)
+	read := func() map[string]string {
+		reply, err := http.Get(numbersURL.FindStringSubmatch(h.out.String())[1])
+		require.NoError(h.t, err)
+		defer reply.Body.Close()
+		return map[string]string{"numbers": whole(h.t, reply.Body)}
+	}
+	return rig.AwaitCounts(read)["numbers"]
 }
 
 // shows reports whether a pool's stat, e.g. route.inflight, has the value n.

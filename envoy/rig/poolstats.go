@@ -2,6 +2,7 @@ package rig
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"strings"
 	"testing"
@@ -18,17 +19,26 @@ const headgatePrefix = "wasmcustom.headgate."
 // Counts are the stats of one pool, or those of the whole filter, by their short names.
 type Counts map[string]int64
 
-// countsAge is how late a worker may tell Envoy what it has counted: 100 ms, says docs/metrics.md. Machines are busy.
-const countsAge = 150 * time.Millisecond
+// countsAge is longer than a worker takes to tell Envoy what it has counted: 100 ms, says docs/metrics.md.
+const countsAge = 120 * time.Millisecond
 
-// AwaitCounts waits until Envoy has been told of whatever has been counted so far.
-func AwaitCounts() { time.Sleep(countsAge) }
+// AwaitCounts reads until two readings, one after the other by more than a worker may take to tell of its counts, are
+// the same, and returns the last one. Where traffic goes on they may never be, so it reads for a second at most.
+func AwaitCounts[T comparable, M ~map[string]T](read func() M) M {
+	counts := read()
+	Poll(time.Second, func() bool {
+		time.Sleep(countsAge)
+		before := counts
+		counts = read()
+		return maps.Equal(before, counts)
+	})
+	return counts
+}
 
 // Pool reads the stats of the pool that the test's Config calls so. Whatever has been counted before is in them.
 func (e *Env) Pool(t testing.TB, pool string) Counts {
 	t.Helper()
-	AwaitCounts()
-	return e.poolNow(t, pool)
+	return AwaitCounts(func() Counts { return e.poolNow(t, pool) })
 }
 
 // poolNow reads the stats of a pool as Envoy has them: the gauges are those of now, the counters may be older.
@@ -40,8 +50,7 @@ func (e *Env) poolNow(t testing.TB, pool string) Counts {
 // FilterCounts reads the stats that belong to no pool. They are common to all tests of an Envoy: compare two readings.
 func (e *Env) FilterCounts(t testing.TB) Counts {
 	t.Helper()
-	AwaitCounts()
-	all := e.counts(t, headgatePrefix)
+	all := AwaitCounts(func() Counts { return e.counts(t, headgatePrefix) })
 	own := Counts{}
 	for name, n := range all {
 		if !strings.Contains(name, ".") {
