@@ -354,7 +354,7 @@ func TestAdversaryWithoutAQueue(t *testing.T) {
 	})
 }
 
-// Nobody has a seat at first: the workers fight for the worker table. Up to 16 of them meet there without being sent back.
+// Nobody has a seat at first: the workers fight for the worker table. Up to 3 of them meet there without being sent back.
 func TestAdversaryAtTheStart(t *testing.T) {
 	for _, workers := range manyWorkers {
 		t.Run(fmt.Sprint(workers, " workers"), func(t *testing.T) {

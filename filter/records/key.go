@@ -50,6 +50,8 @@ type Key struct {
 	probe    uint32                     // the ticket of the request that is the breaker's probe, if it runs here; 0: none
 	journal  []admission.Op             // what requests' ends say and the record doesn't yet, oldest first
 
+	outrun bool // the last turn lost its swaps to other workers
+
 	dirty bool  // in Records.dirty
 	timed bool  // in Records.timed
 	next  int64 // when time alone may free something in the record next; 0: never
@@ -143,6 +145,12 @@ func (o *Pool) forgetUnused() {
 
 // involved reports whether the record should have a column of this context's once the journal is stored.
 func (k *Key) involved() bool { return k.permits > 0 || k.waiting.n > 0 }
+
+// contended reports whether a later turn is to store something that this context's turns could not for other workers'
+// swaps. What comes until then goes together with it.
+func (k *Key) contended() bool {
+	return k.outrun && (k.dirty || len(k.journal) > 0 || k.deciding.n > 0)
+}
 
 // used reports whether a request here, or the end of one, depends on the key's record.
 func (k *Key) used() bool { return k.involved() || len(k.journal) > 0 || k.dirty }

@@ -165,7 +165,10 @@ func (r *Records) expireUnstored(k *Key, res result) {
 	for t := k.waiting.first; t != nil; {
 		next := t.next
 		if t.Due <= r.now {
-			r.leaveQueue(t)
+			r.stopWaiting(t)
+			if k.queued <= crowd {
+				k.noteCancel(t)
+			}
 			t.Waiter.Expired(1)
 		}
 		t = next

@@ -118,8 +118,9 @@ func (r *Records) Acquire(t *Ticket, budget admission.Duration, deadline int64) 
 // still undecided.
 func (r *Records) decide(t *Ticket) (Answer, Decision) {
 	k := t.Key
-	if k.deciding.n > 0 { // a later turn has been asked for
+	if k.deciding.n > 0 || k.contended() {
 		r.leaveUndecided(t)
+		r.waker.WakeBy(r.now)
 		return Answer{}, Deciding
 	}
 	if r.Seated() && k.queued > crowd {
@@ -256,24 +257,22 @@ func (r *Records) Cancel(t *Ticket) {
 		return
 	}
 	k := t.Key
-	if r.leaveQueue(t) {
-		r.commit(k, nil)
+	r.stopWaiting(t)
+	if k.queued > crowd { // a reconcile takes all out that leave now
+		r.mark(k, r.now+dirtyRetry)
+		r.CallBack()
 		return
 	}
-	r.mark(k, r.now+dirtyRetry)
-	r.CallBack()
+	later := k.contended()
+	k.noteCancel(t)
+	r.storeJournal(k, later)
 }
 
-// leaveQueue ends a ticket's wait, of which the record has still to be told: by the journal, or in a crowd by a
-// reconcile; false: the latter.
-func (r *Records) leaveQueue(t *Ticket) (inJournal bool) {
-	k := t.Key
-	r.stopWaiting(t)
-	if k.queued > crowd {
-		return false
-	}
+// noteCancel writes into the journal that a ticket's wait is over.
+//
+//go:noinline // as stopWaiting
+func (k *Key) noteCancel(t *Ticket) {
 	k.journal = append(k.journal, admission.Cancel(admission.Target{}, t.Tenant, t.Seq))
-	return true
 }
 
 // withdraw forgets an acquire that is not decided: nothing of it is stored. False: the ticket is none.
@@ -300,8 +299,9 @@ func (r *Records) Release(p Permit, f admission.Finish) {
 		k.probe = 0
 	}
 	f.BreakerGen, f.Use = p.BreakerGen, admission.Duration(r.now-p.Since)
+	later := k.contended()
 	k.journal = append(k.journal, admission.Release(admission.Target{}, p.Tenant, p.Seq, f))
-	r.commit(k, nil)
+	r.storeJournal(k, later)
 }
 
 // Foresee returns what a request like the permit's would be told that asks the same key once the permit is given back
@@ -330,8 +330,9 @@ func (r *Records) Foresee(p *Permit, f admission.Finish) (v admission.Verdict, r
 func (r *Records) Report(p *Permit, o admission.Outcome) {
 	k := p.Key
 	k.probe = 0
+	later := k.contended()
 	k.journal = append(k.journal, admission.Report(admission.Target{}, p.Seq, o))
-	r.commit(k, nil)
+	r.storeJournal(k, later)
 }
 
 // ForgetPermit counts a permit as held no more, without giving it back: a reconcile takes it out of the record.

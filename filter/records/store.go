@@ -40,7 +40,7 @@ func (r *Records) commit(k *Key, more []admission.Op) (*admission.Effect, result
 			}
 			r.rejoin(k)
 		case res == stored:
-			k.journal = k.journal[:0]
+			k.journal, k.outrun = k.journal[:0], false
 			if len(e.Unseen) > 0 {
 				r.grantUnseen(e)
 			}
@@ -48,6 +48,15 @@ func (r *Records) commit(k *Key, more []admission.Op) (*admission.Effect, result
 		}
 	}
 	return nil, r.postpone(k, contended)
+}
+
+// storeJournal stores a key's journal, or leaves that to the later turn that is to store more.
+func (r *Records) storeJournal(k *Key, later bool) {
+	if later {
+		r.mark(k, r.now)
+		return
+	}
+	r.commit(k, nil)
 }
 
 // collect fills r.ops with the key's journal and more. The worker's column has to be there for the journal, whatever is
@@ -95,6 +104,7 @@ func (r *Records) postpone(k *Key, res result) result {
 	switch res {
 	case contended:
 		abi.Increment(stats.Contended, 1)
+		k.outrun = true
 		if len(k.journal) > 0 {
 			r.mark(k, r.now)
 		}
