@@ -104,7 +104,7 @@ func poolScopes() []scope {
 	}
 }
 
-func TestExplorePool(t *testing.T) { exploreScopes(t, poolScopes()) }
+func TestExplorePool(t *testing.T) { exploreScopes(t, append(poolScopes(), spareScopes()...)) }
 
 // TestExploreRandomPool walks at random through a world that is too big to see all of it.
 func TestExploreRandomPool(t *testing.T) {
