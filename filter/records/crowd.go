@@ -75,6 +75,10 @@ func (r *Records) decideBatch(k *Key) result {
 		effect := admission.Effect{BreakerGen: e.BreakerGen, Probe: e.Probe, RetryAfter: e.RetryAfter,
 			LastStatus: e.LastStatus}
 		for i, t := range r.batch {
+			if r.verdicts[i] == admission.VerdictRecalling {
+				res = contended // as far as the rest is concerned
+				continue
+			}
 			r.withdraw(t)
 			t.Waiter.Decided(r.answer(t, r.verdicts[i], &effect), Decided)
 		}
