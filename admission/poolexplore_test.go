@@ -124,4 +124,10 @@ func TestExploreRandomPool(t *testing.T) {
 	exploreRandomly(t, "3 workers, 8 tickets, a crowd, holds, all faults", func() system {
 		return newPool(5, 6, f, slices.Clone(requests)...).with(crowded).with(onHold)
 	}, *exploreSeed, walks)
+	for i := range requests {
+		requests[i].short = false // a recall takes longer than the short budget
+	}
+	exploreRandomly(t, "3 workers, 8 tickets, spares, all faults", func() system {
+		return newPool(5, 6, f, slices.Clone(requests)...).with(sparing)
+	}, *exploreSeed, walks)
 }
