@@ -17,6 +17,9 @@
 //	ticket     one request that asks for a permit, numbered by its worker
 //	inflight   permits that are granted and not yet given back
 //	on hold    permits that are kept out of use for a while after their request ended
+//	spare      a permit that is inflight in its worker's column and that no request has: its request ended a moment ago
+//	ahead      the mark of a column whose worker may keep spares
+//	recall     to take these marks away and to ask their workers for the spares
 //	grant      to give a permit to a ticket; release: to give the permit back
 //	reject     to refuse before queueing; expire: to refuse after queueing
 //	worker     one incarnation of a plugin context: a seat in the worker table and an epoch
@@ -66,7 +69,8 @@
 // holds that are due and the headroom that time gives back; every one but a retire dispatches.
 //
 //	operation   needs beside the target                      verdicts
-//	acquire     tenant, weight, ticket, queue, fair, budget  granted, waiting, full, closed, open; stale, fenced
+//	acquire     tenant, weight, ticket, queue, fair, budget  granted, waiting, full, closed, open, recalling; stale,
+//	                                                         fenced
 //	release     tenant, ticket, how the request ended        done; stale, fenced
 //	cancel      tenant, ticket                               done: it was queued. granted: it had been granted, and its
 //	                                                         permit is given back; stale, fenced
@@ -78,6 +82,21 @@
 //
 // Stale: the slot is another key's or generation's. Fenced: the worker was declared dead, and reconciles before it goes
 // on.
+//
+// # Spares
+//
+// A worker whose column is ahead may keep the permit of a request that ends, and give it to the next request of the
+// same tenant that comes to it. Neither is a step. The permit stays in the column, so what runs is never more than what
+// is counted, and that never more than the limit.
+//
+// A step marks its worker's column if the worker asks for it and the record is calm: nobody waits, far more permits are
+// free than there are workers, and a success has nothing to tell. A step that ends with the record no longer at ease
+// takes all marks away, and its effect names their workers. Each gets a message, and gives its spares back by a
+// reconcile, which dispatches. Until then, and for 20 ms at most, an acquire is not refused for want of a permit: it is
+// to ask again (VerdictRecalling).
+//
+// A message can be lost. So a worker that keeps spares looks at its mark every 50 ms, and gives back what it did not
+// need.
 //
 // # Truth
 //
@@ -97,21 +116,26 @@
 //	     pre-empted.
 //	     Checks: Watch (limit), the pool world, the directory world.
 //	     Mutants: "the limit is ignored", "set without compare", "released at response headers", "told before stored",
-//	     "an expired waiter goes on".
+//	     "an expired waiter goes on", "a release makes two spares", "a spare is kept after a reconcile", "a grant on
+//	     its way is taken for a spare", "a worker that was declared dead keeps its spares".
 //	I2   Every ticket ends exactly once: granted, expired, cancelled, rejected or reaped.
 //	     Checks: Watch (tickets), the pool world. Mutant: "tickets of others expire too".
 //	I3   Every grant is released exactly once. A drained system is back at zero, and no gauge is ever negative.
 //	     Checks: Watch (sums, deltas), the pool world (truth, drained), the directory world.
 //	     Mutants: "ticks don't look for grants", "a granted ticket is cancelled and forgotten", "no worker counts anew",
 //	     "a worker that was declared dead goes on as before", "a message is believed".
-//	I4   After each operation no eligible ticket waits while a permit is free.
-//	     Checks: Watch (workConserving), the pool world. Mutants: "no dispatch after a release", "a release wakes
-//	     instead of handing over".
+//	I4   After each operation no eligible ticket waits while a permit is free. A spare that is called back is free one
+//	     message later, and one tick of 50 ms later if the message is lost. Nobody is refused in a recall.
+//	     Checks: Watch (workConserving, marks), the pool world (spares). Mutants: "no dispatch after a release", "a
+//	     release wakes instead of handing over", "recalls are not sent", "recalls are not listened to", spareMutants.
 //	I5   First come, first served inside a tenant, in the order in which tickets come to the record. No eligible waiting
-//	     tenant had less inflight per weight than the one granted.
+//	     tenant had less inflight per weight than the one granted. A request that takes a spare does not come to the
+//	     record: until a recall has reached its worker (I4), it goes before tickets of other workers. It never goes
+//	     before one of its own worker.
 //	     Checks: Watch (rule, tickets), the reference model. Mutants: "weights are ignored", "first come, first served
 //	     over all tenants".
-//	I6   While a tenant has a waiter and nothing running, each other tenant is granted at most once.
+//	I6   While a tenant has a waiter and nothing running, each other tenant is granted at most once. Spares are taken
+//	     beside that, until a recall has reached their worker (I4).
 //	     Check: Watch (overtaking). Mutants: TestOvertakingMutants.
 //	I7   No waiter outlives its budget by more than one tick (10 ms). An expired or cancelled waiter starts no work
 //	upstream.

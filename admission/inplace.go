@@ -11,7 +11,7 @@ package admission
 // stepInPlace carries an operation out in the bytes of a common record; false: nothing is changed.
 func (m *Machine) stepInPlace(state []byte, op *Op) (next []byte, done bool) {
 	v := &m.view
-	if op.Kind > OpRelease || op.Live != nil || !v.open(state) || !v.common(op) {
+	if op.Kind > OpRelease || op.Live != nil || !v.open(state) || !v.common(op) || v.needsRecall(op) {
 		return nil, false
 	}
 	m.op = op
@@ -41,6 +41,7 @@ func (m *Machine) stepInPlace(state []byte, op *Op) (next []byte, done bool) {
 	e.Changed, e.Gen, e.BreakerGen = true, op.Gen, get32(b[atBreaker+4:])
 	e.InflightDelta = e.Inflight - v.inflight
 	e.Queued, e.QueuedDelta = v.queue.n, v.queue.n-queued
+	m.markInPlace()
 	return v.queue.b, true
 }
 
@@ -168,6 +169,7 @@ func (v *view) ensureColumn(me *Worker) *columnArray {
 		put16(c[:], me.Seat)
 		put64(c[2:], me.Epoch)
 		put64(c[10:], 0)
+		c[atColumnAhead] = 0
 		v.column = v.columns
 		v.columns++
 	}

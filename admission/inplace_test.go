@@ -40,6 +40,7 @@ type mixedLoad struct {
 	seq     uint32
 	running []ran
 	inPlace map[admission.OpKind]int
+	marked  int // steps in place that gave a mark
 }
 
 type ran struct {
@@ -50,7 +51,7 @@ type ran struct {
 
 func (l *mixedLoad) target(seat uint16) admission.Target {
 	return admission.Target{Now: l.now, Gen: 1, Name: "k", Me: admission.Worker{Seat: seat, Epoch: 1<<32 + uint64(seat)},
-		Limit: l.limit, Shaping: l.shaping}
+		Limit: l.limit, Shaping: l.shaping, Ahead: l.IntN(2) == 0}
 }
 
 func (l *mixedLoad) do(t *testing.T, op admission.Op) *admission.Effect {
@@ -60,6 +61,8 @@ func (l *mixedLoad) do(t *testing.T, op admission.Op) *admission.Effect {
 	}
 	if l.state != nil && l.m.StepsInPlace(l.state, &op) {
 		l.inPlace[op.Kind]++
+		_, e := l.m.Step(l.state, &op)
+		l.marked += int(bit(e.Ahead))
 	}
 	next, e := l.m.Step(l.state, &op)
 	if e.Changed {
@@ -119,6 +122,7 @@ func TestInPlace(t *testing.T) {
 		{Breaker: &admission.Breaker{Failures: 5, Window: admission.Second, Open: admission.Second, MaxOpen: admission.Second}},
 		{Headroom: &admission.Headroom{Window: admission.Second, Min: 1}},
 		{Hold: admission.Hold{Failure: 100 * admission.Millisecond}}}
+	marked := 0
 	for _, tenants := range []uint64{1, 3, 40, 300} {
 		for i, s := range shapings {
 			t.Run(fmt.Sprintf("tenants=%d/shaping=%d", tenants, i), func(t *testing.T) {
@@ -130,7 +134,11 @@ func TestInPlace(t *testing.T) {
 				if a, r := l.inPlace[admission.OpAcquire], l.inPlace[admission.OpRelease]; a < 50 || r < 25 {
 					t.Errorf("%d acquires and %d releases in place: too few to say much", a, r)
 				}
+				marked += l.marked
 			})
 		}
+	}
+	if marked < 500 {
+		t.Errorf("%d steps in place found or gave a mark: too few to say much", marked)
 	}
 }

@@ -21,6 +21,8 @@ type model struct {
 	weight          map[uint64]uint32
 	lastGrant       map[uint64]uint64
 	grants          uint64
+	ahead           map[admission.Worker]bool
+	recallUntil     int64
 }
 
 type modelTicket struct {
@@ -40,6 +42,7 @@ type modelEffect struct {
 	verdict         admission.Verdict
 	grants          []admission.Grant
 	expired, unseen []uint32
+	recalls         []admission.Worker
 }
 
 func (m *model) clone() *model {
@@ -49,7 +52,7 @@ func (m *model) clone() *model {
 		c.inflight[w] = maps.Clone(tenants)
 	}
 	c.queue, c.holds = slices.Clone(m.queue), slices.Clone(m.holds)
-	c.weight, c.lastGrant = maps.Clone(m.weight), maps.Clone(m.lastGrant)
+	c.weight, c.lastGrant, c.ahead = maps.Clone(m.weight), maps.Clone(m.lastGrant), maps.Clone(m.ahead)
 	return &c
 }
 
@@ -59,7 +62,8 @@ func (m *model) clear(op *admission.Op) {
 		limit = 0
 	}
 	*m = model{exists: true, gen: op.Gen, limit: limit, provisional: provisional,
-		inflight: map[admission.Worker]map[uint64]int{}, weight: map[uint64]uint32{}, lastGrant: map[uint64]uint64{}}
+		inflight: map[admission.Worker]map[uint64]int{}, weight: map[uint64]uint32{}, lastGrant: map[uint64]uint64{},
+		ahead: map[admission.Worker]bool{}}
 }
 
 // total is how many permits are granted.
@@ -120,6 +124,7 @@ func (m *model) step(op *admission.Op, alive func(admission.Worker) bool) modelE
 	m.holds = slices.DeleteFunc(m.holds, func(h modelHold) bool { return h.until <= op.Now })
 	if e.verdict = m.admit(op); e.verdict == admission.VerdictDone {
 		m.apply(op, alive, &e)
+		m.settle(op, &e)
 	}
 	if e.verdict >= admission.VerdictStale {
 		*m = *was
@@ -221,7 +226,9 @@ func (m *model) acquire(op *admission.Op, e *modelEffect) {
 	for i, t := range m.queue {
 		if t.worker == op.Me && t.seq == op.Seq {
 			if e.verdict = admission.VerdictWaiting; !room {
-				e.verdict = admission.VerdictFull
+				if e.verdict = admission.VerdictFull; len(m.ahead) > 0 || op.Now < m.recallUntil {
+					e.verdict = admission.VerdictRecalling
+				}
 				m.queue = slices.Delete(m.queue, i, i+1)
 			}
 			break
@@ -280,6 +287,9 @@ func (m *model) reconcile(op *admission.Op, e *modelEffect) {
 	}
 	m.queue = slices.DeleteFunc(m.queue, func(t modelTicket) bool { return t.worker == op.Me && !waits[t.seq] })
 	m.inflight[op.Me] = inflight
+	if !op.Ahead {
+		delete(m.ahead, op.Me)
+	}
 	if m.provisional && lost {
 		m.limit = max(m.limit, min(op.Limit, max(m.total(), 1)))
 	}
@@ -335,6 +345,9 @@ func (m *model) differs(state []byte) error {
 	}
 	var r admission.Record
 	if err := r.Decode(state); err != nil {
+		return err
+	}
+	if err := m.marksDiffer(&r); err != nil {
 		return err
 	}
 	if r.Gen != m.gen || r.Retired != m.retired || int(r.Limit) != m.limit || r.Provisional != m.provisional {

@@ -30,6 +30,7 @@ type rig struct {
 	limit   int
 	queue   int
 	fair    bool
+	sparing bool // workers keep spares
 	workers []*rigWorker
 	weights map[uint64]uint32 // nil: weightOf
 }
@@ -46,6 +47,10 @@ type rigWorker struct {
 	seq     uint32
 	running []rigStream
 	waiting []rigStream
+
+	ahead    bool     // may keep spares
+	spares   []uint64 // by tenant
+	recalled bool     // is to give them back
 }
 
 type rigStream struct {
@@ -83,7 +88,7 @@ func (g *rig) table() *admission.WorkerTable {
 func (g *rig) target(w *rigWorker) admission.Target {
 	t := admission.Target{Now: g.now, Gen: g.gen, Name: "k", Limit: g.limit}
 	if w != nil {
-		t.Me, t.Expect = w.Worker, len(w.running)+len(w.waiting) > 0
+		t.Me, t.Expect, t.Ahead = w.Worker, len(w.running)+len(w.waiting)+len(w.spares) > 0, g.sparing
 	}
 	return t
 }
@@ -115,7 +120,7 @@ func (g *rig) do(asked admission.Op) *admission.Effect {
 		g.t.Fatalf("%s: verdict %d, model %d", describe(&asked), e.Verdict, want.verdict)
 	}
 	if e.Verdict < admission.VerdictStale && !(slices.Equal(e.Grants, want.grants) &&
-		slices.Equal(e.Expired, want.expired) && slices.Equal(e.Unseen, want.unseen)) {
+		slices.Equal(e.Expired, want.expired) && slices.Equal(e.Unseen, want.unseen) && sameWorkers(e.Recalls, want.recalls)) {
 		g.t.Fatalf("%s: grants %v expired %v unseen %v, model %+v", describe(&asked), e.Grants, e.Expired, e.Unseen, want)
 	}
 	if e.Changed {
@@ -123,6 +128,7 @@ func (g *rig) do(asked admission.Op) *admission.Effect {
 	}
 	g.last = *e
 	g.last.Grants, g.last.Expired, g.last.Unseen = slices.Clone(e.Grants), slices.Clone(e.Expired), slices.Clone(e.Unseen)
+	g.note(&asked, e)
 	if err := g.model.differs(g.state); err != nil && g.state != nil {
 		g.t.Fatalf("%s: %v", describe(&asked), err)
 	}
@@ -147,7 +153,9 @@ func (g *rig) reconcile(w *rigWorker) {
 	for _, s := range w.waiting {
 		truth.Waiting = append(truth.Waiting, admission.Ticket{Seq: s.seq, Tenant: index(s.tenant), Deadline: s.deadline})
 	}
-	e := g.do(admission.Reconcile(g.target(w), truth))
+	target := g.target(w)
+	target.Ahead = false
+	e := g.do(admission.Reconcile(target, truth))
 	if e.Verdict != admission.VerdictDone {
 		g.t.Fatalf("reconcile: verdict %d", e.Verdict)
 	}
@@ -179,6 +187,9 @@ func (g *rig) arrive(w *rigWorker, tenant uint64, budget admission.Duration) adm
 		tenant = 0
 	}
 	w.seq++
+	if w.take(rigStream{w.seq, tenant, g.now + int64(max(budget, 1)), g.now}) {
+		return admission.VerdictGranted
+	}
 	for {
 		e := g.do(admission.Acquire(g.target(w), admission.Request{Tenant: tenant, Weight: g.weightOf(tenant), Seq: w.seq,
 			Queue: g.queue, Fair: g.fair, Budget: budget}))
@@ -195,6 +206,7 @@ func (g *rig) arrive(w *rigWorker, tenant uint64, budget admission.Duration) adm
 			if e.RetryAfter < 1 || e.RetryAfter > 60 {
 				g.t.Fatalf("retry after %d s", e.RetryAfter)
 			}
+		case admission.VerdictRecalling: // it goes elsewhere
 		default:
 			g.t.Fatalf("acquire: verdict %d", e.Verdict)
 		}
@@ -205,6 +217,9 @@ func (g *rig) arrive(w *rigWorker, tenant uint64, budget admission.Duration) adm
 // release ends the i-th running stream.
 func (g *rig) release(w *rigWorker, i int, hold admission.Duration, charge bool, minActive int) {
 	g.t.Helper()
+	if hold == 0 && w.keep(i) {
+		return
+	}
 	s, target := w.running[i], g.target(w)
 	outcome := admission.OutcomeFailure
 	target.Shaping = &admission.Shaping{MinActive: minActive, Hold: admission.Hold{Failure: hold}}
@@ -281,7 +296,8 @@ func (g *rig) drain() {
 			for len(w.running) > 0 {
 				g.release(w, 0, 0, false, 0)
 			}
-			busy = busy || len(w.waiting) > 0
+			g.reconcile(w)
+			busy = busy || len(w.waiting)+len(w.running) > 0
 		}
 		if !busy {
 			break

@@ -25,6 +25,10 @@ func poolMutants() []poolMutation {
 	other := request{worker: 0, tenant: 3}
 	says := func(f faults, requests ...request) *pool { return newPool(3, 4, f, requests...).with(onHold) }
 	falseDeath := faults{falseDeaths: 1}
+	spares := func(f faults, queue int, requests ...request) *pool {
+		return newPool(5, queue, f, requests...).with(sparing).with(calm)
+	}
+	crowd := func(n int) []request { return append([]request{a}, together(n, b)...) }
 	return []poolMutation{
 		{"ticks don't look for grants", mutantNoScan, world(faults{losses: 1}, a, b), "I3:"},
 		{"ticks don't look for grants, and the sender crashes", mutantNoScan, world(faults{crashes: 1}, a, b), "I3:"},
@@ -47,6 +51,16 @@ func poolMutants() []poolMutation {
 		{"the journal goes after the reconcile", mutantJournalLast, says(faults{}, a, other, b), "I7b:"},
 		{"a fenced batch carries its journal without the reconcile", mutantNoRejoin, says(falseDeath, a, b), "I7b:"},
 		{"an acquire overtakes one that is undecided", mutantOvertake, world(faults{}, a, b, b, b), "I5:"},
+		{"recalls are not sent", mutantNoRecall, spares(faults{}, 4, crowd(5)...), "I4:"},
+		{"recalls are not listened to", mutantIgnoreRecall, spares(faults{}, 4, crowd(5)...), "I4:"},
+		{"a spare is kept after a reconcile", mutantSpareAfterSync, spares(faults{}, 4, crowd(5)...), "I1:"},
+		{"a release makes two spares", mutantSpareTwice, spares(faults{}, 4, a, a), "I1:"},
+		{"spares don't age, and a recall is lost", mutantNoAging, spares(faults{losses: 1}, 4, crowd(5)...), "I3:"},
+		{"spares don't age, and the sender of a recall dies", mutantNoAging, spares(faults{crashes: 1}, 4, crowd(5)...), "I3:"},
+		{"a grant on its way is taken for a spare", mutantGrantIsSpare, spares(faults{}, 4, append(crowd(4), a)...), "I1:"},
+		{"a request is refused in a recall", mutantRefuseInRecall, spares(faults{}, 0, crowd(5)...), "I4:"},
+		{"a worker that was declared dead keeps its spares", mutantSpareAfterDeath, spares(falseDeath, 4, a, b), "I1:"},
+		{"a spare goes to another tenant", mutantAnyTenant, spares(faults{}, 4, a, other), "I3:"},
 	}
 }
 
@@ -244,6 +258,64 @@ var stepMutants = []struct {
 	}},
 }
 
+// mark sets or clears the mark of a worker's column.
+func mark(state []byte, w admission.Worker, ahead bool) []byte {
+	return changed(state, func(r *admission.Record) {
+		for i := range r.Columns {
+			if r.Columns[i].Worker == w {
+				r.Columns[i].Ahead = ahead
+			}
+		}
+	})
+}
+
+// spareMutants are faults of the core in who may keep spares.
+var spareMutants = []struct {
+	name    string
+	because string
+	mutant  mutant
+}{
+	{"spares may be kept where it isn't calm", "I4:", func(op *admission.Op, step stepper, state []byte) ([]byte, *admission.Effect) {
+		next, e := step(state, op)
+		if e.Changed && op.Ahead && len(e.Recalls) == 0 {
+			next, e.Ahead = mark(next, op.Me, true), e.Inflight > 0
+		}
+		return next, e
+	}},
+	{"a mark survives a reconcile", "I4:", func(op *admission.Op, step stepper, state []byte) ([]byte, *admission.Effect) {
+		m := *op
+		m.Ahead = m.Ahead || m.Kind == admission.OpReconcile
+		return step(state, &m)
+	}},
+	{"a recall tells nobody", "I4:", func(op *admission.Op, step stepper, state []byte) ([]byte, *admission.Effect) {
+		next, e := step(state, op)
+		e.Recalls = e.Recalls[:0]
+		return next, e
+	}},
+	{"marks stay while a ticket waits", "I4:", func(op *admission.Op, step stepper, state []byte) ([]byte, *admission.Effect) {
+		next, e := step(state, op)
+		for _, w := range e.Recalls {
+			next = mark(next, w, true)
+		}
+		e.Recalls = e.Recalls[:0]
+		return next, e
+	}},
+	{"a request is refused in a recall", "I4:", func(op *admission.Op, step stepper, state []byte) ([]byte, *admission.Effect) {
+		next, e := step(state, op)
+		if e.Verdict == admission.VerdictRecalling {
+			e.Verdict, e.RetryAfter = admission.VerdictFull, 1
+		}
+		return next, e
+	}},
+	{"a recall never ends", byModel, func(op *admission.Op, step stepper, state []byte) ([]byte, *admission.Effect) {
+		next, e := step(state, op)
+		if e.Changed {
+			next = changed(next, func(r *admission.Record) { r.RecallUntil = max(r.RecallUntil, op.Now) })
+		}
+		return next, e
+	}},
+}
+
 func TestEveryInvariantHasAMutant(t *testing.T) {
 	has := map[string]bool{}
 	for _, m := range poolMutants() {
@@ -282,7 +354,7 @@ func (c *catcher) Fatalf(format string, args ...any) {
 }
 
 func TestStepMutants(t *testing.T) {
-	for _, mt := range stepMutants {
+	for _, mt := range append(stepMutants, spareMutants...) {
 		t.Run(mt.name, func(t *testing.T) {
 			runs, why := 0, ""
 			for seed := range 3000 {

@@ -44,6 +44,10 @@ type Target struct {
 	QuietTime Duration
 
 	Shaping *Shaping // what is configured of holds, breaker and headroom; nil: nothing
+
+	// Ahead says that the worker would keep spares here. An operation without it leaves its column's mark as it is, but
+	// for a reconcile, which takes it away.
+	Ahead bool
 }
 
 // An Op is one operation. A constructor (Acquire, Release, ...) sets it whole. The comments name the kinds that use a
@@ -65,9 +69,10 @@ type Op struct {
 	BreakerGen uint32   // release: Effect.BreakerGen at the permit's grant
 	Pushback   bool     // release: the provider's answer was a 429
 	RetryAfter Duration // release: what the provider said about coming back; 0: nothing
-	Use        Duration // release: how long the request had the permit; 0: not known
+	Use        Duration // release: how long the request had the permit; 0: not known. reconcile: the mean of Uses
 
-	Inflight []TenantInflight // reconcile: the permits that the worker's requests hold
+	Inflight []TenantInflight // reconcile: the permits that the worker's requests hold, and the spares that it keeps
+	Uses     int              // reconcile: requests that ended here without an operation
 	Waiting  []Ticket         // reconcile: the worker's tickets, oldest first; Tenant is the index in Inflight
 	Probe    uint32           // reconcile: the ticket of the request that the worker runs as the breaker's probe; 0: none
 	Live     *WorkerTable     // maintain: reap the columns of workers that this table calls dead; nil: reap nobody
@@ -126,11 +131,14 @@ type Truth struct {
 	Inflight []TenantInflight
 	Waiting  []Ticket
 	Probe    uint32
+	Uses     int
+	Use      Duration
 }
 
 // Reconcile makes the record say of the worker what is true.
 func Reconcile(t Target, truth Truth) Op {
-	return Op{Kind: OpReconcile, Target: t, Inflight: truth.Inflight, Waiting: truth.Waiting, Probe: truth.Probe}
+	return Op{Kind: OpReconcile, Target: t, Inflight: truth.Inflight, Waiting: truth.Waiting, Probe: truth.Probe,
+		Uses: truth.Uses, Use: truth.Use}
 }
 
 // Maintain reaps the columns of the workers that live calls dead, and with assert sets the limit.
@@ -164,15 +172,16 @@ type Verdict uint8
 
 // The verdicts. Those from VerdictStale on leave the record as it was.
 const (
-	VerdictDone    Verdict = iota // carried out; of a cancel: the ticket was still waiting
-	VerdictGranted                // acquire: a permit. cancel: the ticket had been granted, its permit is given back
-	VerdictWaiting                // acquire: the ticket is in the queue
-	VerdictFull                   // acquire: no permit and no place in the queue
-	VerdictClosed                 // acquire: the limit is 0
-	VerdictOpen                   // acquire: the breaker lets nobody through
-	VerdictStale                  // the slot belongs to another key or generation: look the key up again
-	VerdictFenced                 // the worker's column is missing: reconcile first. reconcile: another has its seat
-	VerdictBusy                   // retire: the record is in use
+	VerdictDone      Verdict = iota // carried out; of a cancel: the ticket was still waiting
+	VerdictGranted                  // acquire: a permit. cancel: the ticket had been granted, its permit is given back
+	VerdictWaiting                  // acquire: the ticket is in the queue
+	VerdictFull                     // acquire: no permit and no place in the queue
+	VerdictClosed                   // acquire: the limit is 0
+	VerdictOpen                     // acquire: the breaker lets nobody through
+	VerdictRecalling                // acquire: no permit and no place in the queue, but spares are called back: ask again
+	VerdictStale                    // the slot belongs to another key or generation: look the key up again
+	VerdictFenced                   // the worker's column is missing: reconcile first. reconcile: another has its seat
+	VerdictBusy                     // retire: the record is in use
 )
 
 // A Grant tells that another ticket was given a permit; its worker is to be told.
@@ -215,6 +224,9 @@ type Effect struct {
 	Inflight, Queued, OnHold                int // permits granted, tickets waiting, permits on hold, after the step
 	InflightDelta, QueuedDelta, OnHoldDelta int // the same, less what it was before
 
+	Ahead   bool     // the worker's column is marked: the worker may keep spares
+	Recalls []Worker // the workers whose mark the step has taken away: they are to give their spares back
+
 	BreakerTurn int // 1: the step has opened the closed breaker; -1: it has closed the breaker; else 0
 
 	BreakerGen uint32 // acquire, reconcile: the generation under which requests are granted now
@@ -229,5 +241,6 @@ type Effect struct {
 
 // reset makes the effect that of nothing, and keeps its buffers.
 func (e *Effect) reset() {
-	*e = Effect{Verdicts: e.Verdicts[:0], Grants: e.Grants[:0], Expired: e.Expired[:0], Unseen: e.Unseen[:0]}
+	*e = Effect{Verdicts: e.Verdicts[:0], Grants: e.Grants[:0], Expired: e.Expired[:0], Unseen: e.Unseen[:0],
+		Recalls: e.Recalls[:0]}
 }

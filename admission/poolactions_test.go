@@ -39,6 +39,9 @@ func (p *pool) actions(acts []action) []action {
 	if !p.late && slices.ContainsFunc(p.requests, shortWait) {
 		acts = append(acts, action{kind: actLate})
 	}
+	if p.spares && p.recalling() {
+		acts = append(acts, action{kind: actWait})
+	}
 	return acts
 }
 
@@ -96,6 +99,9 @@ func (p *pool) requestActions(acts []action, i int) []action {
 		if p.requests[r].worker != i {
 			continue
 		}
+		if q := p.requests[r]; q.joined && (q.now == phaseAhead || p.requests[r-1].now == q.now) {
+			continue // as good as the one before
+		}
 		switch what := uint8(r); p.requests[r].now {
 		case phaseAhead:
 			if !ahead {
@@ -140,7 +146,7 @@ func (p *pool) tickActions(acts []action, i int) []action {
 	if p.raises > 0 {
 		acts = append(acts, action{actRaise, who, 0})
 	}
-	return acts
+	return p.spareActions(acts, i)
 }
 
 // seated says whether a worker has its seat: no later one has it.
@@ -201,6 +207,11 @@ func (p *pool) over(r request) bool { return p.late && r.short && !r.missed }
 
 // involved says whether the worker should have a column.
 func (p *pool) involved(i int) bool {
+	return p.active(i) || len(p.workers[i].spares) > 0
+}
+
+// active is involved but for spares.
+func (p *pool) active(i int) bool {
 	return p.hasRequest(i, phaseWaiting) || p.hasRequest(i, phaseRunning)
 }
 
@@ -228,10 +239,15 @@ func (p *pool) do(a action) error {
 	case actSend:
 		p.send(w.tell[0])
 		w.tell = w.tell[1:]
+	case actAge:
+		p.age(i, a.what == 1)
+	case actWait:
+		p.waits++
 	case actDeliver:
 		return p.deliver(int(a.what))
 	case actLose:
 		p.losses--
+		p.unsent = p.unsent || p.messages[a.what].recall
 		p.messages = slices.Delete(p.messages, int(a.what), int(a.what)+1)
 	case actReconcile:
 		p.begin(i, deedReconcile)
@@ -264,14 +280,21 @@ func (p *pool) do(a action) error {
 
 // ask is a request's coming. It doesn't overtake one that is undecided.
 func (p *pool) ask(i, r int) {
-	q := &p.requests[r]
-	q.missed = p.late
-	if p.crowd || p.hasRequest(i, phaseUndecided) && p.mutated != mutantOvertake {
-		q.now = phaseUndecided
-		return
+	for n := r; n < len(p.requests) && (n == r || p.requests[n].joined); n++ {
+		q := &p.requests[n]
+		q.missed = p.late
+		switch {
+		case p.crowd || p.hasRequest(i, phaseUndecided) && p.mutated != mutantOvertake:
+			q.now = phaseUndecided
+		case p.take(i, q.tenant):
+			q.now = phaseRunning
+		default:
+			q.now = phaseAsking
+		}
 	}
-	q.now = phaseAsking
-	p.begin(i, deedAcquire)
+	if p.hasRequest(i, phaseAsking) {
+		p.begin(i, deedAcquire)
+	}
 }
 
 // decide asks again for all of a worker's undecided requests.
@@ -292,6 +315,9 @@ func (p *pool) finish(i, r int) {
 		q.now = phaseDone
 	}
 	q.said = true
+	if p.keep(i, q.tenant) {
+		return
+	}
 	w.journal = append(w.journal, ending{request: r})
 	p.begin(i, deedNothing)
 }
@@ -313,16 +339,18 @@ func (p *pool) cancel(i, r int) {
 // that, and counts anew what it has.
 func (p *pool) beat(i int) {
 	w := &p.workers[i]
-	seated := p.seated(w.Worker)
+	seated, involved := p.seated(w.Worker), p.involved(i)
 	p.dead = slices.DeleteFunc(p.dead, func(d admission.Worker) bool { return d == w.Worker })
 	if p.mutated == mutantQuietRevival && seated {
 		return
 	}
-	w.Epoch = p.claim(i)
+	if w.Epoch = p.claim(i); p.mutated != mutantSpareAfterDeath {
+		w.ahead, w.spares = false, nil
+	}
 	if !seated {
 		w.Seat = uint16(len(p.workers) + i)
 	}
-	w.dirty = w.dirty || p.involved(i) && p.mutated != mutantNoReassert
+	w.dirty = w.dirty || involved && p.mutated != mutantNoReassert
 }
 
 func (p *pool) declare(i int) {
@@ -335,6 +363,7 @@ func (p *pool) declare(i int) {
 
 func (p *pool) crash(i int) {
 	w := &p.workers[i]
+	p.unsent = p.unsent || slices.ContainsFunc(w.tell, func(m message) bool { return m.recall })
 	*w = poolWorker{Worker: w.Worker, born: true, crashed: true}
 	for r := range p.requests {
 		if q := &p.requests[r]; q.worker == i && q.now != phaseDone {

@@ -20,7 +20,7 @@ func (p *pool) check() error {
 	if most := max(p.first, p.raise); run > most+p.reaped {
 		return fmt.Errorf("I1: %d streams run at a limit of %d, %d reaped by mistake", run, most, p.reaped)
 	}
-	return nil
+	return p.checkSpares()
 }
 
 // checkAtRest lets all workers act until nothing changes. Then the record must say the truth, and no ticket may wait
@@ -86,11 +86,17 @@ func (p *pool) round() (moved bool, err error) {
 			}
 		}
 	}
-	for _, kind := range []uint8{actReconcile, actDrop, actDecide, actExpire} {
+	for _, kind := range []uint8{actReconcile, actDrop, actAge, actDecide, actExpire} {
 		for i := range p.workers {
-			if _, err := p.doFirst(func(a action) bool { return a.kind == kind && int(a.who) == i }); err != nil {
+			fits := func(a action) bool { return a.kind == kind && int(a.who) == i && (kind != actAge || a.what == 1) }
+			if _, err := p.doFirst(fits); err != nil {
 				return false, err
 			}
+		}
+	}
+	if string(before) == string(p.key(nil)) {
+		if _, err := p.doFirst(func(a action) bool { return a.kind == actWait }); err != nil {
+			return false, err
 		}
 	}
 	return string(before) != string(p.key(nil)), nil
@@ -145,6 +151,7 @@ func (p *pool) checkTruth() error {
 		for _, have := range r.Columns {
 			if have.Seat == w.Seat {
 				c = have
+				c.Ahead = false // a mark costs nothing where there is no spare
 			}
 		}
 		if want := (admission.Column{Worker: w.Worker, Inflight: uint32(run), Tickets: uint32(wait)}); c != want {

@@ -104,7 +104,7 @@ func poolScopes() []scope {
 	}
 }
 
-func TestExplorePool(t *testing.T) { exploreScopes(t, poolScopes()) }
+func TestExplorePool(t *testing.T) { exploreScopes(t, append(poolScopes(), spareScopes()...)) }
 
 // TestExploreRandomPool walks at random through a world that is too big to see all of it.
 func TestExploreRandomPool(t *testing.T) {
@@ -123,5 +123,11 @@ func TestExploreRandomPool(t *testing.T) {
 	f.raises = 0
 	exploreRandomly(t, "3 workers, 8 tickets, a crowd, holds, all faults", func() system {
 		return newPool(5, 6, f, slices.Clone(requests)...).with(crowded).with(onHold)
+	}, *exploreSeed, walks)
+	for i := range requests {
+		requests[i].short = false // a recall takes longer than the short budget
+	}
+	exploreRandomly(t, "3 workers, 8 tickets, spares, all faults", func() system {
+		return newPool(5, 6, f, slices.Clone(requests)...).with(sparing)
 	}, *exploreSeed, walks)
 }

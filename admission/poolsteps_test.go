@@ -13,7 +13,7 @@ import (
 // begin begins a turn.
 func (p *pool) begin(i int, does deed) {
 	w := &p.workers[i]
-	w.turn = &turn{does: does, late: p.late, limit: p.limit}
+	w.turn = &turn{does: does, late: p.late, waits: p.waits, limit: p.limit}
 	if does == deedReconcile {
 		w.dirty = false
 	}
@@ -33,8 +33,8 @@ func (p *pool) living() (living []admission.Worker) {
 // ops makes the operations of a turn, from what the worker knows now.
 func (p *pool) ops(i int, t *turn) (ops []admission.Op) {
 	w := &p.workers[i]
-	target := admission.Target{Now: timeWhen(t.late), Me: w.Worker, Expect: p.involved(i), Limit: t.limit,
-		Shaping: &admission.Shaping{}}
+	target := admission.Target{Now: timeWhen(t.late) + int64(t.waits)*recallWait, Me: w.Worker, Expect: p.involved(i),
+		Limit: t.limit, Shaping: &admission.Shaping{}, Ahead: p.spares}
 	if p.hold {
 		target.Shaping.Hold.Success = longBudget
 	}
@@ -43,7 +43,8 @@ func (p *pool) ops(i int, t *turn) (ops []admission.Op) {
 		return append(ops, admission.Maintain(target, t.does == deedAssert, admissiontest.Alive(t.living...)))
 	}
 	if t.rejoins && p.mutated != mutantNoRejoin {
-		ops = append(ops, admission.Reconcile(target, p.truth(i, true)))
+		ops = append(ops, admission.Reconcile(unmarked(target), p.truth(i, true, false)))
+		target.Expect = p.active(i)
 	}
 	if p.mutated != mutantJournalLast {
 		ops = p.carry(ops, w, target, t)
@@ -59,8 +60,10 @@ func (p *pool) ops(i int, t *turn) (ops []admission.Op) {
 	case deedExpire:
 		ops = append(ops, admission.Expire(target))
 	case deedReconcile:
-		if !t.rejoins || p.mutated == mutantNoRejoin {
-			ops = append(ops, admission.Reconcile(target, p.truth(i, false)))
+		if t.ages && !t.rejoins {
+			ops = append(ops, admission.Reconcile(target, p.truth(i, false, true)))
+		} else if !t.rejoins || p.mutated == mutantNoRejoin {
+			ops = append(ops, admission.Reconcile(unmarked(target), p.truth(i, false, false)))
 		}
 	}
 	if p.mutated == mutantJournalLast {
@@ -86,8 +89,9 @@ func (p *pool) carry(ops []admission.Op, w *poolWorker, target admission.Target,
 	return ops
 }
 
-// truth is what a worker knows of its requests: as it is once its journal is stored, or as it was before.
-func (p *pool) truth(i int, before bool) (truth admission.Truth) {
+// truth is what a worker knows of its requests: as it is once its journal is stored, or as it was before; with its
+// spares, or without.
+func (p *pool) truth(i int, before, spares bool) (truth admission.Truth) {
 	entry := func(tenant uint64) int {
 		at := slices.IndexFunc(truth.Inflight, func(s admission.TenantInflight) bool { return s.Tenant == tenant })
 		if at < 0 {
@@ -109,6 +113,11 @@ func (p *pool) truth(i int, before bool) (truth admission.Truth) {
 	if before {
 		for _, e := range p.workers[i].journal {
 			truth.Inflight[entry(p.requests[e.request].tenant)].Inflight++
+		}
+	}
+	if spares {
+		for _, tenant := range p.workers[i].spares {
+			truth.Inflight[entry(tenant)].Inflight++
 		}
 	}
 	return truth
@@ -137,11 +146,15 @@ func (p *pool) step(i int) error {
 		}
 		if p.mutated == mutantTellFirst {
 			_, e := p.mutatedSteps(t.record, p.ops(i, t))
-			w.tell = append(w.tell, e.Grants...)
+			w.tellGrants(e)
 		}
 		return p.check()
 	}
 	next, e, err := p.steps(t.record, p.ops(i, t))
+	if err == nil && t.does < deedMaintain && len(w.spares) > 0 && !e.Ahead && e.Verdict < admission.VerdictStale && !t.rejoins {
+		t.rejoins = true // the mark is gone: the spares go back first
+		next, e, err = p.steps(t.record, p.ops(i, t))
+	}
 	if err != nil {
 		return err
 	}
@@ -160,8 +173,9 @@ func (p *pool) step(i int) error {
 		}
 	}
 	if p.mutated != mutantTellFirst {
-		w.tell = append(w.tell, e.Grants...)
+		w.tellGrants(e)
 	}
+	p.tellRecalls(i, e)
 	if err := p.stored(i, e); err != nil {
 		return err
 	}
@@ -176,8 +190,11 @@ func (p *pool) countReaped(before []byte) {
 	}
 	for _, c := range was.Columns {
 		gone := !slices.ContainsFunc(is.Columns, func(d admission.Column) bool { return d.Worker == c.Worker })
-		if gone && !p.workers[p.claimed[c.Epoch>>32-1]].crashed {
+		if w := &p.workers[p.claimed[c.Epoch>>32-1]]; gone && !w.crashed {
 			p.reaped += int(c.Inflight)
+			if w.Worker == c.Worker {
+				p.reaped -= len(w.spares) // which it will not use
+			}
 		}
 	}
 }
@@ -230,6 +247,7 @@ func (p *pool) mutatedSteps(record []byte, ops []admission.Op) ([]byte, *admissi
 		sum.Expired = append(sum.Expired, e.Expired...)
 		sum.Unseen = append(sum.Unseen, e.Unseen...)
 		sum.Reaped += e.Reaped
+		sum.Ahead, sum.Recalls = e.Ahead, append(sum.Recalls, e.Recalls...)
 		if e.Changed {
 			next = slices.Clone(n)
 		}
@@ -303,6 +321,9 @@ func (p *pool) fenced(i int) {
 		w.journal, w.turn = nil, nil
 	default:
 		w.turn.rejoins = true
+		if p.mutated != mutantSpareAfterDeath {
+			w.ahead, w.spares = false, nil
+		}
 	}
 }
 
@@ -338,11 +359,12 @@ func (p *pool) move(i int, from, to phase) {
 // stored changes what the worker knows after a turn is stored.
 func (p *pool) stored(i int, e *admission.Effect) error {
 	w := &p.workers[i]
-	does := w.turn.does
+	t, does := w.turn, w.turn.does
 	if w.turn = nil; does >= deedMaintain {
 		return nil
 	}
 	w.journal = nil
+	p.noteMark(i, t, e)
 	for _, seq := range e.Unseen {
 		if err := p.granted(i, seq); err != nil {
 			return err
@@ -370,6 +392,11 @@ func (p *pool) decided(i int, verdicts []admission.Verdict) {
 			q.now = phaseRunning
 		case admission.VerdictWaiting:
 			q.now = phaseWaiting
+		case admission.VerdictRecalling:
+			if q.now = phaseUndecided; p.mutated == mutantRefuseInRecall {
+				q.now = phaseDone
+				p.refused = true
+			}
 		default:
 			q.now = phaseDone
 		}
@@ -403,9 +430,9 @@ func (p *pool) granted(i int, seq uint32) error {
 	return nil
 }
 
-func (p *pool) send(g admission.Grant) {
+func (p *pool) send(g message) {
 	p.messages = append(p.messages, g)
-	slices.SortFunc(p.messages, func(a, b admission.Grant) int {
+	slices.SortFunc(p.messages, func(a, b message) int {
 		return int(a.Seat)*100 + int(a.Seq) - int(b.Seat)*100 - int(b.Seq)
 	})
 }
@@ -416,6 +443,10 @@ func (p *pool) deliver(m int) error {
 	p.messages = slices.Delete(p.messages, m, m+1)
 	i := p.owner(g.Seat)
 	w := &p.workers[i]
+	if g.recall {
+		p.heed(i)
+		return p.check()
+	}
 	if w.Epoch != g.Epoch || p.requests[g.Seq-1].now != phaseWaiting {
 		return p.check()
 	}

@@ -27,8 +27,11 @@ type pool struct {
 	dead     []admission.Worker // declared dead in the worker table; they still have their seats
 	workers  []poolWorker
 	requests []request
-	messages []admission.Grant
-	reaped   int // permits that were taken from living workers by mistake, and so may be granted twice
+	messages []message
+	waits    int  // recalls that have been waited for
+	unsent   bool // a recall was lost, with its message or with its sender
+	refused  bool // mutantRefuseInRecall: a request was
+	reaped   int  // permits that were taken from living workers by mistake, and so may be granted twice
 }
 
 // A poolConfig is what doesn't change.
@@ -41,6 +44,7 @@ type poolConfig struct {
 	calm    bool // a turn goes on until it has its swap
 	raise   int  // the limit that a worker's configuration may change to, once; 0: never
 	reuse   bool
+	spares  bool // workers keep spares
 	mutated poolMutant
 	m       *admission.Machine
 	judge   *admission.Machine // carries out again, one by one, what m did in one step
@@ -75,6 +79,15 @@ const (
 	mutantJournalLast                // the journal goes after the reconcile
 	mutantNoRejoin                   // a fenced journal goes without the reconcile
 	mutantOvertake                   // an acquire doesn't wait for those that are undecided
+	mutantNoRecall                   // recalls are not sent
+	mutantIgnoreRecall               // recalls are not listened to
+	mutantSpareAfterSync             // a reconcile doesn't count the spares, and the worker goes on using them
+	mutantSpareTwice                 // a release makes two spares
+	mutantNoAging                    // spares are kept until they are called back
+	mutantGrantIsSpare               // what the column has beside what runs is taken for spare
+	mutantRefuseInRecall             // a request is refused while spares are being called back
+	mutantSpareAfterDeath            // a worker that was declared dead goes on using its spares
+	mutantAnyTenant                  // a request takes a spare of another tenant
 )
 
 // A poolWorker is what the filter knows in one VM.
@@ -86,7 +99,9 @@ type poolWorker struct {
 	asserts       bool     // the limit is still to be asserted
 	swept         []admission.Worker
 	turn          *turn // what is under way
-	tell          []admission.Grant
+	tell          []message
+	ahead         bool     // its column is marked, as it last saw
+	spares        []uint64 // the tenants that its spares are counted for
 }
 
 // An ending is what the end of a request says: that its permit is given back, or that its ticket is withdrawn.
@@ -103,6 +118,8 @@ type turn struct {
 	version uint32
 	rejoins bool               // the worker was declared dead: a reconcile goes before the journal
 	late    bool               // the time when the turn began
+	waits   int                // likewise
+	ages    bool               // a reconcile leaves the spares where they are
 	limit   int                // the worker's configuration then
 	living  []admission.Worker // the worker table, read after the record
 }
@@ -133,6 +150,7 @@ type request struct {
 	worker int
 	tenant uint64
 	short  bool // its budget ends when it gets late
+	joined bool // comes together with the one before, is the same, and ends after it
 	missed bool // it came when it was late already: this budget doesn't end
 	said   bool // it ran to its end
 	now    phase
@@ -172,10 +190,13 @@ const (
 	actDecide                 // who: asks again for its undecided requests
 	actDrop                   // what: request, undecided for too long
 	actAssert                 // who: asserts its limit, which an earlier turn could not
+	actAge                    // who: looks at its spares; what: 1 gives them back
+	actWait                   // the time of a recall passes
 )
 
 var actNames = [...]string{"start", "finish", "cancel", "step", "end the turn", "send", "deliver", "lose", "reconcile",
-	"expire", "maintain", "beat", "declare dead", "crash", "late", "raise", "birth", "decide", "drop", "assert"}
+	"expire", "maintain", "beat", "declare dead", "crash", "late", "raise", "birth", "decide", "drop", "assert",
+	"age", "wait"}
 
 func (p *pool) label(a action) string {
 	return fmt.Sprintf("%s worker %d item %d", actNames[a.kind], a.who, a.what)
@@ -187,7 +208,7 @@ func (p *pool) String() string {
 	if r.Decode(p.record) == nil {
 		s = fmt.Sprintf("limit %d columns", r.Limit)
 		for _, c := range r.Columns {
-			s += fmt.Sprintf(" %d/%d:%d+%d", c.Seat, c.Epoch>>32, c.Inflight, c.Tickets)
+			s += fmt.Sprintf(" %d/%d:%d+%d%s", c.Seat, c.Epoch>>32, c.Inflight, c.Tickets, map[bool]string{true: "!"}[c.Ahead])
 		}
 		s += " queue"
 		for i := range r.Queue.Len() {
@@ -204,7 +225,7 @@ func (p *pool) String() string {
 		if t := w.turn; t != nil {
 			s += fmt.Sprintf(" %s:%d rejoins %v", deedNames[t.does], t.next, t.rejoins)
 		}
-		s += fmt.Sprintf(" tell %v}", w.tell)
+		s += fmt.Sprintf(" tell %v ahead %v spares %v}", w.tell, w.ahead, w.spares)
 	}
 	return s
 }
@@ -221,7 +242,10 @@ const (
 	lateTime    = earlyTime + int64(shortBudget)
 )
 
-func (p *pool) time() int64 { return timeWhen(p.late) }
+func (p *pool) time() int64 { return timeWhen(p.late) + int64(p.waits)*recallWait }
+
+// recallWait is longer than a recall may take.
+const recallWait = int64(30 * admission.Millisecond)
 
 func timeWhen(late bool) int64 {
 	if late {
@@ -236,6 +260,7 @@ func (p *pool) clone() system {
 	for i := range c.workers {
 		w := &c.workers[i]
 		w.journal, w.tell, w.swept = slices.Clone(w.journal), slices.Clone(w.tell), slices.Clone(w.swept)
+		w.spares = slices.Clone(w.spares)
 		if w.turn != nil {
 			t := *w.turn
 			w.turn = &t
@@ -248,7 +273,7 @@ func (p *pool) clone() system {
 func (p *pool) key(b []byte) []byte {
 	b = putBytes(b, p.record)
 	b = put(b, bit(p.late), uint64(p.limit), uint64(p.crashes), uint64(p.losses), uint64(p.falseDeaths),
-		uint64(p.raises), p.claims, uint64(p.reaped))
+		uint64(p.raises), p.claims, uint64(p.reaped), uint64(p.waits), bit(p.unsent))
 	for _, d := range p.dead {
 		b = put(b, uint64(d.Seat), d.Epoch)
 	}
@@ -259,20 +284,21 @@ func (p *pool) key(b []byte) []byte {
 		b = put(b, uint64(r.now), bit(r.missed)|2*bit(p.hold && r.said))
 	}
 	for _, m := range p.messages {
-		b = put(b, uint64(m.Seat), m.Epoch, uint64(m.Seq))
+		b = put(b, uint64(m.Seat), m.Epoch, uint64(m.Seq), bit(m.recall))
 	}
 	return b
 }
 
 func (p *pool) putWorker(b []byte, w *poolWorker) []byte {
-	b = put(b, uint64(w.Seat), w.Epoch, bit(w.born)|2*bit(w.crashed)|4*bit(w.dirty)|8*bit(w.asserts),
-		uint64(len(w.swept)))
+	b = put(b, uint64(w.Seat), w.Epoch, bit(w.born)|2*bit(w.crashed)|4*bit(w.dirty)|8*bit(w.asserts)|16*bit(w.ahead),
+		uint64(len(w.swept)), uint64(len(w.spares)))
+	b = put(b, w.spares...)
 	for _, e := range w.journal {
 		b = put(b, uint64(2*e.request)+bit(e.cancel)+1)
 	}
 	if b = put(b, 0, bit(w.turn != nil)); w.turn != nil {
 		t := w.turn
-		b = put(b, uint64(t.does), uint64(t.next), bit(t.late)|2*bit(t.rejoins), uint64(t.limit))
+		b = put(b, uint64(t.does), uint64(t.next), bit(t.late)|2*bit(t.rejoins)|4*bit(t.ages), uint64(t.limit), uint64(t.waits))
 		for _, l := range t.living {
 			b = put(b, uint64(l.Seat), l.Epoch)
 		}
@@ -285,7 +311,7 @@ func (p *pool) putWorker(b []byte, w *poolWorker) []byte {
 		}
 	}
 	for _, g := range w.tell {
-		b = put(b, 1, uint64(g.Seat), g.Epoch, uint64(g.Seq))
+		b = put(b, 1, uint64(g.Seat), g.Epoch, uint64(g.Seq), bit(g.recall))
 	}
 	return put(b, 0)
 }

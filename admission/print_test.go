@@ -18,15 +18,16 @@ var kindNames = [...]string{
 }
 
 var verdictNames = [...]string{
-	admission.VerdictDone:    "done",
-	admission.VerdictGranted: "granted",
-	admission.VerdictWaiting: "waiting",
-	admission.VerdictFull:    "full",
-	admission.VerdictClosed:  "closed",
-	admission.VerdictOpen:    "open",
-	admission.VerdictStale:   "stale",
-	admission.VerdictFenced:  "fenced",
-	admission.VerdictBusy:    "busy",
+	admission.VerdictDone:      "done",
+	admission.VerdictGranted:   "granted",
+	admission.VerdictWaiting:   "waiting",
+	admission.VerdictFull:      "full",
+	admission.VerdictClosed:    "closed",
+	admission.VerdictOpen:      "open",
+	admission.VerdictRecalling: "recalling",
+	admission.VerdictStale:     "stale",
+	admission.VerdictFenced:    "fenced",
+	admission.VerdictBusy:      "busy",
 }
 
 func sprintf(format string, args ...any) string { return fmt.Sprintf(format, args...) }

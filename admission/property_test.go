@@ -33,13 +33,14 @@ var playerActions = map[string]func(player){
 	"limit":            player.changeLimit,
 	"reload":           player.reload,
 	"retire":           player.retire,
+	"recall":           player.heedAny,
 }
 
 // play runs random actions, and then drains the pool.
 func play(t *rapid.T, g *rig) {
 	p := player{g, t}
 	p.configure()
-	g.fair = rapid.Bool().Draw(t, "fair")
+	g.fair, g.sparing = rapid.Bool().Draw(t, "fair"), rapid.Bool().Draw(t, "sparing")
 	for range rapid.IntRange(1, 3).Draw(t, "workers") {
 		g.add()
 	}
@@ -56,7 +57,7 @@ func play(t *rapid.T, g *rig) {
 }
 
 func (p player) configure() {
-	p.limit, p.queue = rapid.IntRange(0, 4).Draw(p.rt, "limit"), rapid.IntRange(0, 6).Draw(p.rt, "queue")
+	p.limit, p.queue = p.drawLimit(4), rapid.IntRange(0, 6).Draw(p.rt, "queue")
 }
 
 func (p player) pick() *rigWorker { return rapid.SampledFrom(p.workers).Draw(p.rt, "worker") }
@@ -135,8 +136,26 @@ func (p player) loseCancel() {
 }
 
 func (p player) changeLimit() {
-	p.limit = rapid.IntRange(0, 5).Draw(p.rt, "limit")
+	p.limit = p.drawLimit(5)
 	p.maintain(nil, true)
+}
+
+// drawLimit draws a limit. One that lets workers keep spares is larger.
+func (p player) drawLimit(most int) int {
+	limit := rapid.IntRange(0, most).Draw(p.rt, "limit")
+	if p.sparing && rapid.Bool().Draw(p.rt, "roomy") {
+		limit += 4
+	}
+	return limit
+}
+
+// heedAny is a recall that arrives.
+func (p player) heedAny() {
+	w := p.pick()
+	if !w.recalled {
+		p.rt.Skip()
+	}
+	p.heed(w)
 }
 
 // reload is another incarnation with another configuration, in the same process.
@@ -171,7 +190,10 @@ func FuzzSteps(f *testing.F) {
 			return
 		}
 		g := newRig(t)
-		g.limit, g.queue, g.fair = int(b[0]%5), int(b[1]%6), b[2]%2 == 0
+		g.limit, g.queue, g.fair, g.sparing = int(b[0]%5), int(b[1]%6), b[2]%2 == 0, b[2]%4 > 1
+		if g.sparing {
+			g.limit += 4
+		}
 		g.add()
 		g.add()
 		for b = b[3:]; len(b) >= 2; b = b[2:] {
@@ -206,7 +228,9 @@ func playByte(g *rig, what byte, arg int) {
 	case 8:
 		g.now += int64(arg) * ms / 4
 	case 9:
-		g.limit = arg % 6
+		if g.limit = arg % 6; g.sparing {
+			g.limit = arg % 11
+		}
 		g.maintain(nil, true)
 	case 10:
 		w.alive = false

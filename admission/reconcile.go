@@ -15,9 +15,12 @@ func (m *Machine) reconcile() {
 			m.enqueue(t)
 		}
 	} else {
-		m.matchTickets(int(m.rec.Columns[i].Tickets))
+		c := &m.rec.Columns[i]
+		c.Ahead = c.Ahead && op.Ahead
+		m.matchTickets(int(c.Tickets))
 	}
 	m.correctInflight()
+	m.noteUses()
 	m.forgetLostProbe()
 	if r := &m.rec; r.Provisional && i < 0 {
 		// Other workers have still to say what they run, so no more than what is known may run as yet. But one may, or

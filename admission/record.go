@@ -26,6 +26,8 @@ type Record struct {
 	LastMove int64 // when a permit was last granted or came free, monotonic nanoseconds; 0: never
 	MeanUse  int64 // smoothed time for which a permit is in use or on hold, nanoseconds; 0: unknown
 
+	RecallUntil int64 // until then spares may still come back by a recall, monotonic nanoseconds; 0: none was made
+
 	Tenants []Tenant
 	Columns []Column
 	Holders []Holder
@@ -55,6 +57,7 @@ type Column struct {
 	Worker
 	Inflight uint32 // granted to it and not yet given back
 	Tickets  uint32 // of its requests waiting in the queue
+	Ahead    bool   // some of Inflight may be spare: no request has them
 }
 
 // A Holder counts the permits that one worker's requests hold for one tenant.
@@ -75,10 +78,10 @@ type HoldGroup struct {
 const NoTenant = 0xFFFF
 
 const (
-	headBytes   = 148
+	headBytes   = 156
 	tenantBytes = 36
 	orderBytes  = 2 // of a tenant's place in one of the two orders
-	columnBytes = 18
+	columnBytes = 19
 	holderBytes = 8
 	holdBytes   = 14
 
@@ -158,6 +161,7 @@ func (r *Record) load(b []byte) bool {
 	r.LastMove, r.MeanUse = int64(get64(h[40:])), int64(get64(h[48:]))
 	r.breaker.load((*breakerArray)(h[atBreaker:]))
 	r.headroom.load((*headroomArray)(h[atHeadroom:]))
+	r.RecallUntil = int64(get64(h[atRecall:]))
 	r.Name = append(r.Name[:0], b[headBytes:v.atTenants]...)
 	r.loadTenants(b[v.atTenants:], v.tenants)
 	r.byID = loadIndexes(r.byID, b[v.atByID:], v.named)
@@ -193,7 +197,7 @@ func (r *Record) loadColumns(b []byte, n int) []byte {
 	for i := range r.Columns {
 		c := b[:columnBytes]
 		r.Columns[i] = Column{Worker: Worker{Seat: get16(c), Epoch: get64(c[2:])},
-			Inflight: get32(c[10:]), Tickets: get32(c[14:])}
+			Inflight: get32(c[10:]), Tickets: get32(c[14:]), Ahead: c[atColumnAhead] != 0}
 		b = b[columnBytes:]
 	}
 	return b
@@ -256,6 +260,7 @@ func (r *Record) Append(dst []byte) []byte {
 	put16(h[140:], uint16(len(r.byID)))
 	put16(h[142:], uint16(len(r.order)))
 	put16(h[144:], uint16(r.countIdle()))
+	put64(h[atRecall:], uint64(r.RecallUntil))
 	dst = append(append(dst, h[:]...), r.Name...)
 	dst = r.appendTenants(dst)
 	dst = appendIndexes(dst, r.byID)
@@ -301,6 +306,9 @@ func (r *Record) appendColumns(dst []byte) []byte {
 		put64(b[2:], c.Epoch)
 		put32(b[10:], c.Inflight)
 		put32(b[14:], c.Tickets)
+		if b[atColumnAhead] = 0; c.Ahead {
+			b[atColumnAhead] = 1
+		}
 		at += columnBytes
 	}
 	return dst

@@ -113,6 +113,7 @@ func (m *Machine) run(ops []*Op) {
 		if e.Verdict >= VerdictStale {
 			break
 		}
+		m.settle()
 		e.Verdicts = append(e.Verdicts, e.Verdict)
 		m.refused = m.refused || e.Verdict == VerdictFull || e.Verdict == VerdictClosed || e.Verdict == VerdictOpen
 	}
@@ -205,6 +206,9 @@ func (m *Machine) acquire() Verdict {
 	r.Queue.arrivals-- // a refusal leaves no trace
 	if r.breaker.state != breakerClosed {
 		return VerdictOpen
+	}
+	if r.recalling(op.Now) {
+		return VerdictRecalling
 	}
 	return VerdictFull
 }

@@ -29,6 +29,7 @@ const (
 	atMeanUse   = 48
 	atBreaker   = 56
 	atHeadroom  = 108
+	atRecall    = 148
 )
 
 // Where the fields of a tenant are.
@@ -40,6 +41,9 @@ const (
 	atTenantWeight   = 28
 	atTenantFirst    = 32
 )
+
+// atColumnAhead is where a column's mark is.
+const atColumnAhead = 18
 
 // What follows has the parts of a record as arrays, not as slices: then the compiler knows their lengths and checks no
 // index, which saves much of the code.

@@ -26,6 +26,7 @@ type adversary struct {
 	maxWait time.Duration
 	most    int // requests of a worker at once
 	coming  int // of four clients that come or leave so many come, but for the most
+	calmOf  int // of so many actions one is followed by a calm
 	model   func() string
 	over    ending         // how requests that run end; nil: not at all
 	asked   []string       // the pools; with more than one, who waits need not wait in the one that is looked at
@@ -39,6 +40,7 @@ type adversary struct {
 	live    [][]*contender // by worker, in the order in which they came
 	ended   int            // requests that ran to their end
 	sent    int            // requests so far
+	recalls int            // messages so far that call spares back
 	calms   int            // so far
 	ran     ranks
 }
@@ -73,7 +75,7 @@ func (r *contender) open() bool {
 // startAdversary starts workers under a configuration, and schedules so many actions of theirs.
 func startAdversary(t *testing.T, c contest, actions int, cfg object) *adversary {
 	a := &adversary{gateway: start(t, c.workers, with(cfg, "on_error", "open")), rnd: newRand(c.seed), allGo: c.allGo,
-		limit: 1, total: 1 << 20, maxWait: minute, most: 3, coming: 2, model: func() string { return "m" }, over: answer(200), tough: true,
+		limit: 1, total: 1 << 20, maxWait: minute, most: 3, coming: 2, calmOf: 4, model: func() string { return "m" }, over: answer(200), tough: true,
 		left: make([]int, c.workers), live: make([][]*contender, c.workers), ran: ranks{map[string]int{}, map[workersKey]int{}}}
 	for _, p := range cfg["pools"].([]object) {
 		a.asked = append(a.asked, p["name"].(string))
@@ -93,6 +95,9 @@ func (a *adversary) work(actions int) {
 // interfere makes the others go first from now on.
 func (a *adversary) interfere() {
 	a.host.OnHostCall(func(c *wasmtest.HostCall) {
+		if isRecall(c) {
+			a.recalls++
+		}
 		if c.Name() != "proxy_set_shared_data" {
 			return
 		}
@@ -209,6 +214,9 @@ func (a *adversary) check() {
 func (a *adversary) calm() {
 	a.acting = true
 	a.host.Run(20 * ms)
+	if a.limit > 4 { // a smaller limit never has spares
+		a.host.Run(spareTime)
+	}
 	a.acting = false
 	a.check()
 	a.calms++
@@ -241,7 +249,7 @@ func (a *adversary) play(pause time.Duration) {
 		for w := range a.left {
 			if a.left[w] > 0 {
 				a.act(w)
-				if a.rnd.IntN(4) == 0 {
+				if a.rnd.IntN(a.calmOf) == 0 {
 					a.calm()
 				}
 			}
@@ -354,7 +362,7 @@ func TestAdversaryWithoutAQueue(t *testing.T) {
 	})
 }
 
-// Nobody has a seat at first: the workers fight for the worker table. Up to 16 of them meet there without being sent back.
+// Nobody has a seat at first: the workers fight for the worker table. Up to 3 of them meet there without being sent back.
 func TestAdversaryAtTheStart(t *testing.T) {
 	for _, workers := range manyWorkers {
 		t.Run(fmt.Sprint(workers, " workers"), func(t *testing.T) {

@@ -106,7 +106,7 @@ func TestHoldsEndThatFindsNoSwapDropsNobody(t *testing.T) {
 	g.reload(c("61s"))
 	a := g.sendModel(0, "m")
 	g.requireRunning(a, "a request beside the hold")
-	fails := 16 // as many as a step tries
+	fails := enough
 	g.host.OnHostCall(func(c *wasmtest.HostCall) {
 		switch {
 		case c.Name() != "proxy_set_shared_data" || g.host.Elapsed() < 3*second:

@@ -144,7 +144,7 @@ func TestReleaseThatFailsIsMadeUpFor(t *testing.T) {
 	require.True(t, g.host.RunUntil(100*ms, func() bool { return runs(w) }))
 	require.Zero(t, g.counter("model.store_error"))
 	require.NotZero(t, g.counter("model.contended"))
-	require.GreaterOrEqual(t, g.counter("model.cas_retry"), 16)
+	require.GreaterOrEqual(t, g.counter("model.cas_retry"), enough)
 	w.Respond(200, "ok")
 	g.requireDrained("model")
 	g.requireCapacity("m", 1)

@@ -175,7 +175,7 @@ func (p *plugin) OnQueueReady(queue uint32) {
 	p.begin()
 	p.backlog.flushed = true
 	if p.records.IsMailbox(queue) {
-		p.records.TakeUp()
+		p.records.Answer()
 		p.receive()
 	}
 	p.flush()

@@ -19,6 +19,9 @@ const (
 	minute = time.Minute
 	tick   = 10 * ms // what a wait may be late by
 
+	recallTime = 25 * ms  // what a refusal may be late by while spares are called back
+	spareTime  = 110 * ms // after which a worker that is idle keeps no spares
+
 	noPermit    = "ADMISSION_REJECTED"
 	tooLate     = "ADMISSION_WAIT_DEADLINE_EXCEEDED"
 	breakerOpen = "BREAKER_OPEN"
@@ -139,6 +142,9 @@ func (g *gateway) requireWaiting(s *wasmtest.Stream, what string) {
 // requireRefused checks a refusal against what clients are promised.
 func (g *gateway) requireRefused(s *wasmtest.Stream, reason, pool, what string) {
 	g.t.Helper()
+	if reason == noPermit && waits(s) {
+		g.host.RunUntil(recallTime, func() bool { return !waits(s) })
+	}
 	r := s.LocalReply()
 	require.NotNilf(g.t, r, "%s should be refused, but %s", what, stateOf(s))
 	require.Equalf(g.t, 429, r.Code, what)
@@ -238,6 +244,7 @@ var outcomes = []string{"admitted", "rejected_queue_full", "rejected_closed", "r
 func (g *gateway) requireDrained(pools ...string) {
 	g.t.Helper()
 	for _, p := range pools {
+		g.host.RunUntil(spareTime, func() bool { return g.gauge(p+".inflight") == 0 })
 		for _, name := range []string{"inflight", "queued", "on_hold"} {
 			require.Zerof(g.t, g.gauge(p+"."+name), "gauge %s.%s of a drained pool", p, name)
 		}

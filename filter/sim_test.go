@@ -73,7 +73,8 @@ type sim struct {
 	faults  faults
 	workers int
 	limit   int
-	most    int // the largest limit so far
+	roomy   bool // limits are so large that workers keep spares
+	most    int  // the largest limit so far
 	fair    bool
 	live    []*request
 	late    int // a worker that gets no events for now; -1: none
@@ -100,7 +101,8 @@ func simulate(t *testing.T, seed uint64, f faults, shaped bool) {
 		}
 	}()
 	s := &sim{rnd: newRand(seed), faults: f, workers: 1 + int(seed%4), late: -1, fair: seed%2 == 0, shaped: shaped}
-	s.limit = 1 + s.rnd.IntN(4)
+	s.roomy = seed%3 == 0
+	s.limit = s.drawLimit()
 	s.most = s.limit
 	s.headroom = []object{nil, {"window": "400ms"}, {"mode": "aimd", "window": "400ms"}}[s.rnd.IntN(3)]
 	s.gateway = start(t, s.workers, s.configuration(), wasmtest.WithSeed(seed))
@@ -113,6 +115,13 @@ func simulate(t *testing.T, seed uint64, f faults, shaped bool) {
 	s.late = -1
 	s.finish()
 	s.host.Close()
+}
+
+func (s *sim) drawLimit() int {
+	if s.roomy {
+		return 5 + s.rnd.IntN(6)
+	}
+	return 1 + s.rnd.IntN(4)
 }
 
 func (s *sim) configuration() object {
@@ -128,6 +137,9 @@ func (s *sim) configuration() object {
 		}
 	}
 	all := object{"name": "all", "limit": 7, "queue": 3, "max_wait": "1s"}
+	if s.roomy {
+		all["limit"] = 12
+	}
 	// A shaped pool stands first. Behind another pool, a request of an earlier configuration could come to it after a
 	// reload and assert the earlier limit again. Then the pool makes fewer holds than are noted here.
 	if s.shaped || s.rnd.IntN(2) == 0 {
@@ -152,7 +164,7 @@ func (s *sim) disturb(c *wasmtest.HostCall) {
 
 func (s *sim) step() {
 	switch n := s.rnd.IntN(100); {
-	case n < 35:
+	case n < 35 || s.roomy && n < 45:
 		s.arrive()
 	case n < 60:
 		s.endOne()
@@ -161,7 +173,7 @@ func (s *sim) step() {
 	case n < 92 && s.faults.crashes:
 		s.crash(s.rnd.IntN(s.workers))
 	case n < 94 && s.faults.reloads:
-		s.limit = 1 + s.rnd.IntN(4)
+		s.limit = s.drawLimit()
 		s.most = max(s.most, s.limit)
 		s.reload(s.configuration())
 	case n < 96 && s.faults.lateWorkers && s.late < 0:

@@ -50,7 +50,7 @@ func (w *Watch) Step(state []byte, op *admission.Op, next []byte, e *admission.E
 	s := &step{Watch: w, op: op, effect: e, now: op.Now}
 	s.findGrants()
 	return errors.Join(s.encoding(next), s.sums(), s.deltas(), s.limit(), s.outstanding(), s.workConserving(),
-		s.tickets(), s.rule(), s.overtaking())
+		s.tickets(), s.rule(), s.overtaking(), s.marks())
 }
 
 type step struct {

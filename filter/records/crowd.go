@@ -15,11 +15,21 @@ const batchMost = 256
 // TakeUp does what earlier turns have left to a later one: it puts the records right that are marked, and decides the
 // acquires that are undecided.
 func (r *Records) TakeUp() {
-	r.calledBack = false
+	if r.calledBack = false; len(r.decidingKeys)+len(r.dirty) == 0 {
+		return
+	}
 	r.Repair()
 	r.takenUp = append(r.takenUp[:0], r.decidingKeys...)
 	for _, k := range r.takenUp {
 		r.decideKey(k)
+	}
+}
+
+// Answer is TakeUp if a callback has been asked for. A turn that tried in vain waits for a tick: a message of another
+// worker's may come much sooner.
+func (r *Records) Answer() {
+	if r.calledBack {
+		r.TakeUp()
 	}
 }
 
@@ -65,6 +75,10 @@ func (r *Records) decideBatch(k *Key) result {
 		effect := admission.Effect{BreakerGen: e.BreakerGen, Probe: e.Probe, RetryAfter: e.RetryAfter,
 			LastStatus: e.LastStatus}
 		for i, t := range r.batch {
+			if r.verdicts[i] == admission.VerdictRecalling {
+				res = contended // as far as the rest is concerned
+				continue
+			}
 			r.withdraw(t)
 			t.Waiter.Decided(r.answer(t, r.verdicts[i], &effect), Decided)
 		}

@@ -9,10 +9,13 @@
 //     reconciled by a tick, until it is the same.
 //   - Whoever is granted a permit is told: the context's own ticket by its Waiter, another worker's by a message. A
 //     message that is lost costs time only, since ticks look for grants, too.
+//   - A permit whose request has ended may stay here for the next request, without the store, while its record has room
+//     for it. It is given back when the record calls, and soon when it is not needed.
 //   - Contention is no failure. What other workers' swaps keep from being stored in one turn of the event loop is
 //     stored in a later one: an acquire is decided then, and what a request's end says stands in its key's journal
 //     until then. No acquire overtakes an earlier one of the context's for the same key.
 //
-// records.go has the operations, store.go the swap and swaps.go how often a turn tries it, place.go the directory of
-// keys, seat.go the worker table, mailbox.go the messages, recount.go the repair of gauges.
+// records.go has the operations, spare.go what needs no store, store.go the swap and swaps.go how often a turn tries
+// it, place.go the directory of keys, seat.go the worker table, mailbox.go the messages, recount.go the repair of
+// gauges.
 package records

@@ -42,13 +42,23 @@ type Key struct {
 	place  admission.Place // in the pool's directory
 	data   string          // shared data key of the record
 
-	inflight []admission.TenantInflight // permits of the context's requests, by tenant
-	permits  int                        // their sum
-	waiting  ticketList                 // oldest first
-	deciding ticketList                 // whose acquire is left to a later turn, oldest first
-	queued   int                        // tickets in the record's queue, as it was last seen
-	probe    uint32                     // the ticket of the request that is the breaker's probe, if it runs here; 0: none
-	journal  []admission.Op             // what requests' ends say and the record doesn't yet, oldest first
+	shares   []share        // what the context's requests have, by tenant
+	permits  int            // that they have
+	spares   int            // permits counted for this context that no request has
+	waiting  ticketList     // oldest first
+	deciding ticketList     // whose acquire is left to a later turn, oldest first
+	queued   int            // tickets in the record's queue, as it was last seen
+	probe    uint32         // the ticket of the request that is the breaker's probe, if it runs here; 0: none
+	journal  []admission.Op // what requests' ends say and the record doesn't yet, oldest first
+
+	ahead bool   // the record lets this context keep spares, as was last seen; then it is in Records.aheadKeys
+	moved bool   // a spare was kept or taken since the spares were last looked at
+	asked int64  // when a request last asked for a permit; 0: never
+	gen   uint32 // of the breaker, as was last seen
+	uses  int    // permits kept since the record was last told
+	used  int64  // for how long their requests had them, together
+
+	outrun bool // the last turn lost its swaps to other workers
 
 	dirty bool  // in Records.dirty
 	timed bool  // in Records.timed
@@ -131,7 +141,7 @@ func (o *Pool) forgetUnused() {
 	clear(o.recent[:])
 	used := o.known[:0]
 	for _, k := range o.known {
-		if k.used() || k.deciding.n > 0 {
+		if k.inUse() || k.deciding.n > 0 {
 			used = append(used, k)
 		} else {
 			delete(o.keys, k.Name)
@@ -142,10 +152,19 @@ func (o *Pool) forgetUnused() {
 }
 
 // involved reports whether the record should have a column of this context's once the journal is stored.
-func (k *Key) involved() bool { return k.permits > 0 || k.waiting.n > 0 }
+func (k *Key) involved() bool { return k.busy() || k.spares > 0 }
 
-// used reports whether a request here, or the end of one, depends on the key's record.
-func (k *Key) used() bool { return k.involved() || len(k.journal) > 0 || k.dirty }
+// busy is involved but for spares.
+func (k *Key) busy() bool { return k.permits > 0 || k.waiting.n > 0 }
+
+// contended reports whether a later turn is to store something that this context's turns could not for other workers'
+// swaps. What comes until then goes together with it.
+func (k *Key) contended() bool {
+	return k.outrun && (k.dirty || len(k.journal) > 0 || k.deciding.n > 0)
+}
+
+// inUse reports whether a request here, or the end of one, depends on the key's record.
+func (k *Key) inUse() bool { return k.involved() || len(k.journal) > 0 || k.dirty }
 
 // tenantIn returns the index of a tenant's entry in a list, which it adds if need be, and sets the weight; 0: it is not
 // known, and stays what it is.
@@ -166,18 +185,18 @@ func tenantIn(list *[]admission.TenantInflight, id uint64, weight uint32) int {
 
 // add counts a permit that a request here has.
 func (k *Key) add(tenant uint64, weight uint32) {
-	k.inflight[tenantIn(&k.inflight, tenant, weight)].Inflight++
+	k.shareOf(tenant, weight).Inflight++
 	k.permits++
 }
 
 // remove counts a permit that a request here has no more.
 func (k *Key) remove(tenant uint64) {
-	for i := range k.inflight {
-		if t := &k.inflight[i]; t.Tenant == tenant && t.Inflight > 0 {
-			t.Inflight--
+	for i := range k.shares {
+		if s := &k.shares[i]; s.Tenant == tenant && s.Inflight > 0 {
+			s.Inflight--
 			k.permits--
-			if t.Inflight == 0 && len(k.inflight) > 1 {
-				k.inflight = append(k.inflight[:i], k.inflight[i+1:]...)
+			if s.Inflight+s.spares == 0 && len(k.shares) > 1 {
+				k.shares = append(k.shares[:i], k.shares[i+1:]...)
 			}
 			return
 		}
@@ -186,13 +205,13 @@ func (k *Key) remove(tenant uint64) {
 
 // forgetIdle removes the tenants that have no permit: those whose requests only waited.
 func (k *Key) forgetIdle() {
-	kept := k.inflight[:0]
-	for _, t := range k.inflight {
-		if t.Inflight > 0 {
-			kept = append(kept, t)
+	kept := k.shares[:0]
+	for _, s := range k.shares {
+		if s.Inflight+s.spares > 0 {
+			kept = append(kept, s)
 		}
 	}
-	k.inflight = kept
+	k.shares = kept
 }
 
 // setPlace notes where the key's record is.

@@ -126,14 +126,14 @@ func TestPermitsAreCountedByTenant(t *testing.T) {
 	k.add(1, 5)
 	k.add(2, 1)
 	k.add(1, 6) // the weight last seen is in force
-	one := admission.TenantInflight{Tenant: 1, Weight: 6, Inflight: 2}
-	two := admission.TenantInflight{Tenant: 2, Weight: 1, Inflight: 1}
-	require.Equal(t, []admission.TenantInflight{one, two}, k.inflight)
+	one := share{TenantInflight: admission.TenantInflight{Tenant: 1, Weight: 6, Inflight: 2}}
+	two := share{TenantInflight: admission.TenantInflight{Tenant: 2, Weight: 1, Inflight: 1}}
+	require.Equal(t, []share{one, two}, k.shares)
 	require.Equal(t, 3, k.permits)
 	k.remove(3) // a tenant that has none
 	require.Equal(t, 3, k.permits)
 	k.remove(2)
-	require.Equal(t, []admission.TenantInflight{one}, k.inflight, "a tenant without permits is dropped")
+	require.Equal(t, []share{one}, k.shares, "a tenant without permits is dropped")
 	k.remove(2)
 	k.remove(1)
 	require.True(t, k.involved())
@@ -141,20 +141,31 @@ func TestPermitsAreCountedByTenant(t *testing.T) {
 	k.remove(1)
 	require.Zero(t, k.permits)
 	require.False(t, k.involved())
-	require.Len(t, k.inflight, 1, "the last entry stays for the next request")
+	require.Len(t, k.shares, 1, "the last entry stays for the next request")
 	k.forgetIdle()
-	require.Empty(t, k.inflight)
+	require.Empty(t, k.shares)
 }
 
 // A tenant without a permit is in the truth while it waits, and not in what is remembered.
 func TestTenantsWithoutPermitsAreForgotten(t *testing.T) {
 	k := keyedPool(8).KeyFor("a")
 	k.add(1, 1)
-	require.Equal(t, 1, tenantIn(&k.inflight, 7, 3))
-	require.Equal(t, 1, tenantIn(&k.inflight, 7, 4), "the same entry")
-	require.Equal(t, uint32(4), k.inflight[1].Weight)
+	k.add(2, 1)
+	k.shareOf(2, 1).spares = 1
+	k.shareOf(7, 3)
+	require.Equal(t, uint32(4), k.shareOf(7, 4).Weight, "the same share")
+	k.remove(2)
 	k.forgetIdle()
-	require.Equal(t, []admission.TenantInflight{{Tenant: 1, Weight: 1, Inflight: 1}}, k.inflight)
+	require.Len(t, k.shares, 2, "one has a permit, one a spare")
+}
+
+func TestTenantInFindsATenantOrAddsIt(t *testing.T) {
+	list := []admission.TenantInflight{{Tenant: 1, Weight: 1}}
+	require.Equal(t, 1, tenantIn(&list, 7, 3))
+	require.Equal(t, 1, tenantIn(&list, 7, 4), "the same entry")
+	require.Equal(t, uint32(4), list[1].Weight)
+	require.Equal(t, 1, tenantIn(&list, 7, 0))
+	require.Equal(t, uint32(4), list[1].Weight, "a weight that is not known")
 }
 
 func TestAnyDue(t *testing.T) {

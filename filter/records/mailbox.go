@@ -15,6 +15,7 @@ type mailbox struct {
 	vmID    string
 	others  [admission.MaxWorkers]uint32 // ids by seat, plus one; 0: not known yet
 	message [admission.GrantBytes]byte
+	text    []byte // scratch
 }
 
 func mailboxName(domain string, seat uint16) string {
@@ -32,31 +33,48 @@ func (m *mailbox) open(domain string, seat uint16) {
 
 // tell sends a grant to its worker. A message that is lost costs time only: ticks look for grants, too.
 func (m *mailbox) tell(g admission.Grant, domain string) {
-	id := m.others[g.Seat]
+	g.Encode(&m.message)
+	m.send(g.Seat, domain, m.message[:])
+}
+
+// send sends a message to the worker in a seat.
+//
+//go:noinline // as stopWaiting
+func (m *mailbox) send(seat uint16, domain string, message []byte) {
+	id := m.others[seat]
 	if id == 0 {
-		q, s := abi.ResolveQueue(m.vmID, mailboxName(domain, g.Seat))
+		q, s := abi.ResolveQueue(m.vmID, mailboxName(domain, seat))
 		if s != abi.StatusOK {
 			return
 		}
 		id = q + 1
-		m.others[g.Seat] = id
+		m.others[seat] = id
 	}
-	g.Encode(&m.message)
-	abi.Enqueue(id-1, m.message[:])
+	abi.Enqueue(id-1, message)
 }
 
 // IsMailbox reports whether a shared queue is the one in which this context is told of grants.
 func (r *Records) IsMailbox(queue uint32) bool { return queue == r.mailbox.id }
 
-// Receive takes one message out of the mailbox, and tells the ticket that it calls granted if it is; false: the mailbox
-// is empty. Anybody can write into a shared queue, so a message is only a hint, and the record is asked.
+// Receive takes one message out of the mailbox, and tells the ticket that it calls granted if it is, or gives back the
+// spares of the record that it names; false: the mailbox is empty. Anybody can write into a shared queue, so a message
+// is only a hint, and the record is asked.
 func (r *Records) Receive() bool {
 	b, s := abi.Dequeue(r.mailbox.id)
 	if s != abi.StatusOK {
 		return false
 	}
 	epoch, seq, ok := admission.DecodeGrant(b)
-	if t := r.tickets[seq]; ok && epoch == r.seat.me.Epoch && t != nil {
+	if !ok {
+		if k := r.aheadKey(string(b)); k != nil {
+			r.noteAhead(k, false)
+			if k.spares > 0 {
+				r.reconcile(k)
+			}
+		}
+		return true
+	}
+	if t := r.tickets[seq]; epoch == r.seat.me.Epoch && t != nil {
 		r.verify(t)
 	}
 	return true

@@ -28,8 +28,9 @@ func (r *Records) MaintainAgain() {
 }
 
 // Age sees to the records in which a hold, an open breaker or a lowered limit has ended: waiters are granted, gauges
-// fall.
+// fall. And it gives back the spares that were not needed lately.
 func (r *Records) Age() {
+	r.ageSpares()
 	timed := r.timed
 	r.timed = r.timed[:0:0]
 	for _, k := range timed {
@@ -56,7 +57,7 @@ func (r *Records) KeepSeat(busy bool) {
 	due := r.now-r.seat.beat >= r.beatInterval
 	switch {
 	case !due && (r.seat.nextDeath == 0 || r.now < r.seat.nextDeath):
-	case busy || r.permits > 0 || len(r.tickets) > 0 || len(r.decidingKeys) > 0 || len(r.dirty) > 0:
+	case busy || r.permits+r.spares > 0 || len(r.tickets) > 0 || len(r.decidingKeys) > 0 || len(r.dirty) > 0:
 		if r.renew(r.pools[0]) == contended {
 			r.waker.WakeBy(r.now)
 		}
@@ -92,6 +93,9 @@ const leaveTries = 8
 // Leave gives the seat up at the end of the context. If some record still differs from the truth, it doesn't: the lease
 // then gives back what could not be.
 func (r *Records) Leave() {
+	for len(r.aheadKeys) > 0 {
+		r.recalled(r.aheadKeys[0])
+	}
 	for try := 0; try == 0 || len(r.dirty) > 0 && try < leaveTries; try++ {
 		r.Repair()
 	}
@@ -165,7 +169,10 @@ func (r *Records) expireUnstored(k *Key, res result) {
 	for t := k.waiting.first; t != nil; {
 		next := t.next
 		if t.Due <= r.now {
-			r.leaveQueue(t)
+			r.stopWaiting(t)
+			if k.queued <= crowd {
+				k.noteCancel(t)
+			}
 			t.Waiter.Expired(1)
 		}
 		t = next

@@ -79,7 +79,7 @@ func (r *Records) assign(k *Key, place admission.Place, listed bool) (admission.
 		}
 		d.Vacate(place.Slot)
 	}
-	if _, configured := o.Keys[k.Name]; configured || listed || k.used() || d.CountUnconfigured(o.Keys) < o.maxKeys {
+	if _, configured := o.Keys[k.Name]; configured || listed || k.inUse() || d.CountUnconfigured(o.Keys) < o.maxKeys {
 		return d.Add(k.Name), stored
 	}
 	for range min(evictionTries, d.Len()) {

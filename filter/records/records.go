@@ -41,6 +41,7 @@ type Records struct {
 	foreseen                          [2]admission.Op
 
 	ops    []*admission.Op // what commit stores in one swap
+	more   int             // how many of them, at the end, are not of the journal
 	single [1]*admission.Op
 
 	inflight  []admission.TenantInflight // scratch of truth
@@ -57,6 +58,10 @@ type Records struct {
 	mailbox mailbox
 
 	permits       int                // of this context's requests
+	spares        int                // permits that none of them has
+	aheadKeys     []*Key             // for which this context may keep spares
+	aging         int                // how many of them are still to be looked at
+	nextAging     int64              // when spares are looked at next; 0: there are none
 	tickets       map[uint32]*Ticket // that wait, by number
 	waitedKeys    []*Key             // with tickets
 	decidingKeys  []*Key             // with acquires that are left to a later turn
@@ -92,7 +97,7 @@ func (r *Records) SetTime(now int64) { r.now = now }
 //go:noinline // many bytes in many places
 func (r *Records) target(k *Key) admission.Target {
 	return admission.Target{Now: r.now, Gen: k.place.Gen, Name: k.Name, Me: r.seat.me, Expect: k.involved(),
-		Limit: k.limit, QuietTime: r.quietTime, Shaping: &k.Pool.Shaping}
+		Limit: k.limit, QuietTime: r.quietTime, Shaping: &k.Pool.Shaping, Ahead: r.warm(k)}
 }
 
 // decidingTime is how long an acquire may take to be decided where a request may not wait: being decided is no waiting.
@@ -118,8 +123,9 @@ func (r *Records) Acquire(t *Ticket, budget admission.Duration, deadline int64) 
 // still undecided.
 func (r *Records) decide(t *Ticket) (Answer, Decision) {
 	k := t.Key
-	if k.deciding.n > 0 { // a later turn has been asked for
+	if k.deciding.n > 0 || k.contended() {
 		r.leaveUndecided(t)
+		r.waker.WakeBy(r.now)
 		return Answer{}, Deciding
 	}
 	if r.Seated() && k.queued > crowd {
@@ -127,11 +133,14 @@ func (r *Records) decide(t *Ticket) (Answer, Decision) {
 		r.CallBack()
 		return Answer{}, Deciding
 	}
+	if r.take(t) {
+		return Answer{Verdict: admission.VerdictGranted, Permit: r.grant(t, k.gen)}, Decided
+	}
 	e, res := r.ask(t)
-	switch res {
-	case stored:
+	switch {
+	case res == stored && e.Verdict != admission.VerdictRecalling:
 		return r.answer(t, e.Verdict, e), Decided
-	case contended:
+	case res != failed:
 		r.leaveUndecided(t)
 		r.waker.WakeBy(r.now)
 		return Answer{}, Deciding
@@ -192,20 +201,28 @@ func (r *Records) ask(t *Ticket) (*admission.Effect, result) {
 // acquire is the operation for a ticket, which gets its number by it.
 func (r *Records) acquire(t *Ticket) admission.Op {
 	t.Seq = r.seat.nextTicket()
-	o := t.Key.Pool
-	return admission.Acquire(r.target(t.Key), admission.Request{Tenant: t.Tenant, Weight: t.Weight, Seq: t.Seq,
+	o, target := t.Key.Pool, r.target(t.Key)
+	t.Key.asked = r.now
+	return admission.Acquire(target, admission.Request{Tenant: t.Tenant, Weight: t.Weight, Seq: t.Seq,
 		Queue: o.Queue, Fair: o.FairBy, Budget: admission.Duration(t.Due - r.now)})
 }
 
 // granted counts a permit that the record already counts for this context; e is the effect that says so.
 func (r *Records) granted(t *Ticket, e *admission.Effect) Permit {
+	if e.Probe == t.Seq {
+		t.Key.probe = t.Seq
+	}
+	return r.grant(t, e.BreakerGen)
+}
+
+// grant counts a permit for a request of this context's, which it has from now on.
+//
+//go:noinline // as stopWaiting
+func (r *Records) grant(t *Ticket, breakerGen uint32) Permit {
 	k := t.Key
 	k.add(t.Tenant, t.Weight)
-	if e.Probe == t.Seq {
-		k.probe = t.Seq
-	}
 	r.permits++
-	return Permit{Key: k, Tenant: t.Tenant, Seq: t.Seq, Since: r.now, BreakerGen: e.BreakerGen}
+	return Permit{Key: k, Tenant: t.Tenant, Seq: t.Seq, Since: r.now, BreakerGen: breakerGen}
 }
 
 // wait notes that a ticket is in its key's queue.
@@ -256,24 +273,22 @@ func (r *Records) Cancel(t *Ticket) {
 		return
 	}
 	k := t.Key
-	if r.leaveQueue(t) {
-		r.commit(k, nil)
+	r.stopWaiting(t)
+	if k.queued > crowd { // a reconcile takes all out that leave now
+		r.mark(k, r.now+dirtyRetry)
+		r.CallBack()
 		return
 	}
-	r.mark(k, r.now+dirtyRetry)
-	r.CallBack()
+	later := k.contended()
+	k.noteCancel(t)
+	r.storeJournal(k, later)
 }
 
-// leaveQueue ends a ticket's wait, of which the record has still to be told: by the journal, or in a crowd by a
-// reconcile; false: the latter.
-func (r *Records) leaveQueue(t *Ticket) (inJournal bool) {
-	k := t.Key
-	r.stopWaiting(t)
-	if k.queued > crowd {
-		return false
-	}
+// noteCancel writes into the journal that a ticket's wait is over.
+//
+//go:noinline // as stopWaiting
+func (k *Key) noteCancel(t *Ticket) {
 	k.journal = append(k.journal, admission.Cancel(admission.Target{}, t.Tenant, t.Seq))
-	return true
 }
 
 // withdraw forgets an acquire that is not decided: nothing of it is stored. False: the ticket is none.
@@ -290,9 +305,12 @@ func (r *Records) withdraw(t *Ticket) bool {
 	return true
 }
 
-// Release gives a permit back. What the finish says arrives in the record, if not now then with the next swap that
-// works.
+// Release gives a permit back, or keeps it here for the next request. What the finish says arrives in the record, if
+// not now then with the next swap that works.
 func (r *Records) Release(p Permit, f admission.Finish) {
+	if r.keep(&p, &f) {
+		return
+	}
 	k := p.Key
 	k.remove(p.Tenant)
 	r.permits--
@@ -300,8 +318,9 @@ func (r *Records) Release(p Permit, f admission.Finish) {
 		k.probe = 0
 	}
 	f.BreakerGen, f.Use = p.BreakerGen, admission.Duration(r.now-p.Since)
+	later := k.contended()
 	k.journal = append(k.journal, admission.Release(admission.Target{}, p.Tenant, p.Seq, f))
-	r.commit(k, nil)
+	r.storeJournal(k, later)
 }
 
 // Foresee returns what a request like the permit's would be told that asks the same key once the permit is given back
@@ -309,6 +328,9 @@ func (r *Records) Release(p Permit, f admission.Finish) {
 // stored. Where the record can't be read, it is granted.
 func (r *Records) Foresee(p *Permit, f admission.Finish) (v admission.Verdict, retryAfter int) {
 	k := p.Key
+	if r.mayKeep(p, &f) {
+		return admission.VerdictGranted, 0
+	}
 	state, _, res := get(k.data)
 	if res != stored || state == nil {
 		return admission.VerdictGranted, 0
@@ -320,7 +342,7 @@ func (r *Records) Foresee(p *Permit, f admission.Finish) (v admission.Verdict, r
 	r.foreseen[1] = admission.Acquire(target, admission.Request{Tenant: p.Tenant, Weight: 1, Seq: p.Seq})
 	r.collect(k, r.foreseen[:])
 	_, e := r.machine.Steps(state, r.ops)
-	if e.Verdict >= admission.VerdictStale {
+	if e.Verdict >= admission.VerdictRecalling {
 		return admission.VerdictGranted, 0
 	}
 	return e.Verdict, e.RetryAfter
@@ -330,8 +352,9 @@ func (r *Records) Foresee(p *Permit, f admission.Finish) (v admission.Verdict, r
 func (r *Records) Report(p *Permit, o admission.Outcome) {
 	k := p.Key
 	k.probe = 0
+	later := k.contended()
 	k.journal = append(k.journal, admission.Report(admission.Target{}, p.Seq, o))
-	r.commit(k, nil)
+	r.storeJournal(k, later)
 }
 
 // ForgetPermit counts a permit as held no more, without giving it back: a reconcile takes it out of the record.

@@ -33,6 +33,8 @@ func (s *seat) nextTicket() uint32 {
 }
 
 // ensureSeat makes sure that this context has a living seat before it touches a record of a pool.
+//
+//go:noinline // as stopWaiting
 func (r *Records) ensureSeat(o *Pool) result {
 	someDead := r.seat.nextDeath > 0 && r.now >= r.seat.nextDeath
 	if r.seat.me.Epoch != 0 && !someDead && r.now-r.seat.beat < 2*r.beatInterval {
@@ -87,9 +89,10 @@ func (r *Records) takeSeat(me admission.Worker) {
 	r.seat.me = me
 	r.mailbox.open(r.cfg.Domain, me.Seat)
 	r.each(func(k *Key) {
-		if k.involved() {
+		if k.involved() { // also with spares only: its column of before has to go
 			r.mark(k, r.now+dirtyRetry)
 		}
+		r.forfeit(k)
 	})
 }
 

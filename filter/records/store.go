@@ -33,14 +33,20 @@ func (r *Records) commit(k *Key, more []admission.Op) (*admission.Effect, result
 			if res := r.relocate(k); res != stored {
 				return nil, r.postpone(k, res)
 			}
+			r.forfeit(k)
 			r.retarget(k)
 		case e.Verdict == admission.VerdictFenced:
 			if res := r.renew(k.Pool); res != stored {
 				return nil, r.postpone(k, res)
 			}
+			r.forfeit(k)
 			r.rejoin(k)
 		case res == stored:
-			k.journal = k.journal[:0]
+			if r.reconciles() {
+				r.settle(k)
+			}
+			k.journal, k.gen, k.outrun = k.journal[:0], e.BreakerGen, false
+			r.noteAhead(k, e.Ahead)
 			if len(e.Unseen) > 0 {
 				r.grantUnseen(e)
 			}
@@ -48,6 +54,15 @@ func (r *Records) commit(k *Key, more []admission.Op) (*admission.Effect, result
 		}
 	}
 	return nil, r.postpone(k, contended)
+}
+
+// storeJournal stores a key's journal, or leaves that to the later turn that is to store more.
+func (r *Records) storeJournal(k *Key, later bool) {
+	if later {
+		r.mark(k, r.now)
+		return
+	}
+	r.commit(k, nil)
 }
 
 // collect fills r.ops with the key's journal and more. The worker's column has to be there for the journal, whatever is
@@ -64,24 +79,32 @@ func (r *Records) collect(k *Key, more []admission.Op) {
 		more[i].Me = r.seat.me
 		r.ops = append(r.ops, &more[i])
 	}
+	r.more = len(more)
 }
 
-// retarget makes the operations in hand those of the key's present place and of the context's present seat.
+// retarget makes the operations in hand those of the key's present place and of the context's present seat. It has no
+// spares there any more, so there need not be a column for what is no end of a request.
 func (r *Records) retarget(k *Key) {
-	for _, op := range r.ops {
+	for i, op := range r.ops {
 		op.Gen, op.Me = k.place.Gen, r.seat.me
+		if i >= len(r.ops)-r.more {
+			op.Expect = op.Expect && k.busy()
+		}
 	}
 }
 
 // rejoin puts a reconcile before the operations in hand: the worker was declared dead, so its column has to be made
-// anew before anything can be taken off it. The truth is that of before the journal; a reconcile at the end has nothing
-// to add then.
+// anew before anything can be taken off it. Or its spares have to go back before an acquire asks for a permit. The
+// truth is that of before the journal; a reconcile at the end has nothing to add then.
 func (r *Records) rejoin(k *Key) {
 	if n := len(r.ops); r.ops[0] != &r.reconcileOp {
 		if r.ops[n-1].Kind == admission.OpReconcile {
-			r.ops = r.ops[:n-1]
+			r.ops, r.more = r.ops[:n-1], r.more-1
 		}
-		r.reconcileOp = admission.Reconcile(r.target(k), r.truth(k, true))
+		r.plan(k, false)
+		target := r.target(k)
+		target.Ahead = false
+		r.reconcileOp = admission.Reconcile(target, r.truth(k, true))
 		r.ops = append(r.ops, nil)
 		copy(r.ops[1:], r.ops)
 		r.ops[0] = &r.reconcileOp
@@ -95,12 +118,13 @@ func (r *Records) postpone(k *Key, res result) result {
 	switch res {
 	case contended:
 		abi.Increment(stats.Contended, 1)
+		k.outrun = true
 		if len(k.journal) > 0 {
 			r.mark(k, r.now)
 		}
 	case failed:
 		abi.Increment(stats.StoreError, 1)
-		if k.used() {
+		if k.inUse() {
 			r.mark(k, r.now+dirtyRetry)
 		}
 	}
@@ -128,7 +152,18 @@ func (r *Records) try(k *Key, ops []*admission.Op, live *admission.WorkerTable) 
 			return nil, res
 		}
 	}
-	next, e := r.machine.Change(state, ops)
+	gives := live == nil && k.spares > 0
+	var next []byte
+	var e *admission.Effect
+	if gives {
+		next, e = r.machine.Steps(state, ops) // which leaves state as it is
+	} else {
+		next, e = r.machine.Change(state, ops)
+	}
+	if gives && !e.Ahead && e.Verdict < admission.VerdictStale {
+		r.rejoin(k) // the mark is gone, and what is in hand finds the spares given back
+		next, e = r.machine.Change(state, r.ops)
+	}
 	r.expectChange(k, e.NextChange)
 	if !e.Changed {
 		if e.Verdict < admission.VerdictStale {
@@ -149,6 +184,9 @@ func (r *Records) try(k *Key, ops []*admission.Op, live *admission.WorkerTable) 
 	k.queued = e.Queued
 	for i := range e.Grants {
 		r.mailbox.tell(e.Grants[i], r.cfg.Domain)
+	}
+	for i := range e.Recalls {
+		r.tellRecall(e.Recalls[i], k)
 	}
 	return e, stored
 }
@@ -236,10 +274,17 @@ func addGauge(gauge uint32, delta int) {
 }
 
 // reconcile makes a key's record say what is true here, and tells the tickets that had been granted without a message.
-func (r *Records) reconcile(k *Key) result {
+// All spares go back.
+func (r *Records) reconcile(k *Key) result { return r.reconcileWith(k, false) }
+
+// reconcileWith is reconcile; aging, those spares stay that were needed lately.
+func (r *Records) reconcileWith(k *Key, aging bool) result {
 	res := r.ensureSeat(k.Pool) // without one the record would take this context for another worker
 	if res == stored {
-		r.op[0] = admission.Reconcile(r.target(k), r.truth(k, false))
+		r.plan(k, aging)
+		target := r.target(k)
+		target.Ahead = aging
+		r.op[0] = admission.Reconcile(target, r.truth(k, false))
 		_, res = r.commit(k, r.op[:])
 	}
 	switch res {
@@ -251,10 +296,15 @@ func (r *Records) reconcile(k *Key) result {
 	return res
 }
 
-// truth is what this context knows of a key: as it is once the key's journal is stored, or as it was before.
+// truth is what this context knows of a key: as it is once the key's journal is stored, or as it was before. Spares
+// that are planned to stay are inflight.
 func (r *Records) truth(k *Key, before bool) admission.Truth {
 	k.forgetIdle()
-	r.inflight, r.waits = append(r.inflight[:0], k.inflight...), r.waits[:0]
+	r.inflight, r.waits = r.inflight[:0], r.waits[:0]
+	for i := range k.shares {
+		r.inflight = append(r.inflight, k.shares[i].TenantInflight)
+		r.inflight[i].Inflight += k.shares[i].kept
+	}
 	for t := k.waiting.first; t != nil; t = t.next {
 		i := tenantIn(&r.inflight, t.Tenant, t.Weight)
 		r.waits = append(r.waits, admission.Ticket{Tenant: uint16(i), Seq: t.Seq,
@@ -265,7 +315,16 @@ func (r *Records) truth(k *Key, before bool) admission.Truth {
 			r.inflight[tenantIn(&r.inflight, op.Tenant, 0)].Inflight++
 		}
 	}
-	return admission.Truth{Inflight: r.inflight, Waiting: r.waits, Probe: k.probe}
+	truth := admission.Truth{Inflight: r.inflight, Waiting: r.waits, Probe: k.probe}
+	if k.tellsUses() {
+		truth.Uses, truth.Use = k.uses, admission.Duration(k.used/int64(k.uses))
+	}
+	return truth
+}
+
+// reconciles reports whether the operations in hand make the column anew.
+func (r *Records) reconciles() bool {
+	return r.ops[0] == &r.reconcileOp || r.ops[len(r.ops)-1].Kind == admission.OpReconcile
 }
 
 // grantUnseen tells the tickets that turned out to be granted.

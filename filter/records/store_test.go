@@ -46,7 +46,7 @@ func TestTruth(t *testing.T) {
 	eight := admission.TenantInflight{Tenant: 8, Weight: 1, Inflight: 1}
 	require.Equal(t, admission.Truth{Inflight: []admission.TenantInflight{one, two, nine, eight}, Waiting: waiting, Probe: 7}, r.truth(k, true))
 
-	require.Len(t, k.inflight, 2, "the truth is a copy")
+	require.Len(t, k.shares, 2, "the truth is a copy")
 }
 
 func kinds(ops []*admission.Op) (k []admission.OpKind) {

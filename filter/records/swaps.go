@@ -3,5 +3,5 @@
 package records
 
 // maxSwaps is how often a turn tries to store something against other workers' swaps. Every swap lost is one that
-// another worker has won, so the next turn goes on trying: contention is no failure. docs/rationale.md says why 16.
-const maxSwaps = 16
+// another worker has won, so the next turn goes on trying: contention is no failure. docs/rationale.md says why 3.
+const maxSwaps = 3
