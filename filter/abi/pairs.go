@@ -79,12 +79,6 @@ func AppendPairs(dst []byte, pairs ...[2]string) []byte {
 	return dst
 }
 
-// word reads the 32-bit number at the beginning of b.
-func word(b []byte) uint32 {
-	_ = b[3]
-	return uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16 | uint32(b[3])<<24
-}
-
 // appendWord appends n as a 32-bit number.
 func appendWord(b []byte, n int) []byte {
 	return append(b, byte(n), byte(n>>8), byte(n>>16), byte(n>>24))

@@ -1,0 +1,9 @@
+//go:build !wasip1
+
+package abi
+
+// word reads the 32-bit number at the beginning of b.
+func word(b []byte) uint32 {
+	_ = b[3]
+	return uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16 | uint32(b[3])<<24
+}
