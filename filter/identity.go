@@ -68,7 +68,7 @@ func (s *stream) identify(hasBody bool) identification {
 // identifyRoute finds the route that governs the request. It returns false if none does.
 func (s *stream) identifyRoute(path string) bool {
 	p := s.plugin
-	route, ok := request.MatchRoute(p.cfg.Routes, view(p.lookups.value(p.lookups.method)), path)
+	route, ok := p.router.Match(view(p.lookups.value(p.lookups.method)), path)
 	if ok && p.lookups.known[config.DimensionRoute] {
 		name := anyRoute
 		if route != nil {

@@ -4,6 +4,7 @@ import (
 	"github.com/tetratelabs/proxy-wasm-go-sdk/proxywasm/types"
 
 	"github.com/headgate/headgate/admission/config"
+	"github.com/headgate/headgate/admission/request"
 	"github.com/headgate/headgate/filter/abi"
 	"github.com/headgate/headgate/filter/records"
 )
@@ -23,6 +24,7 @@ type plugin struct {
 	cfg      *config.Config // nil: none has been accepted
 	pools    []*pool
 	lookups  lookups // what the configuration reads of a request: lookups.go
+	router   request.Router
 	stats    globalStats
 	ended    int  // requests since the last hand-over: metrics.go
 	asserted bool // the configured limits are in the records
@@ -88,6 +90,7 @@ func (p *plugin) configure(cfg *config.Config) {
 	p.cfg = cfg
 	p.stats = defineGlobalStats()
 	p.lookups = newLookups(cfg)
+	p.router = request.Router{Routes: cfg.Routes}
 	p.records = records.New(cfg, p)
 	p.pools = p.pools[:0]
 	for i := range cfg.Pools {

@@ -1,9 +1,7 @@
 package abi
 
 // Uint64 reads an integer as the host writes it: 8 bytes, little endian. b has at least 8.
-func Uint64(b []byte) uint64 {
-	return uint64(word(b)) | uint64(word(b[4:]))<<32
-}
+func Uint64(b []byte) uint64 { return twoWords(b) }
 
 // AppendUint64 appends such an integer to dst.
 func AppendUint64(dst []byte, v uint64) []byte {

@@ -34,34 +34,32 @@ func (p Pairs) Cursor() Cursor {
 }
 
 // Next moves to the next pair. It returns false if there is none.
-func (c *Cursor) Next() bool { return c.Seek(^uint64(0), "") }
+func (c *Cursor) Next() bool { return c.Seek(^uint64(0), " ") }
 
 // Seek moves to the next pair whose name has one of some lengths, or begins with a prefix that is not empty. A length
 // is a bit of lengths, modulo 64. Seek returns false if there is none.
 func (c *Cursor) Seek(lengths uint64, prefix string) bool {
-	p := c.pairs
-	for c.left > 0 {
-		from, sizes := c.at, p[c.sizes:]
-		n := int(word(sizes))
+	p, from, sizes := c.pairs, c.at, c.sizes
+	for left := c.left - 1; left >= 0; left-- {
+		both := twoWords(p[sizes:])
+		n := int(uint32(both))
 		name := from + n
-		value := name + 1 + int(word(sizes[4:]))
+		value := name + 1 + int(both>>32)
 		if value < name || value+1 > len(p) {
-			return false
+			break
 		}
-		c.left, c.sizes, c.at = c.left-1, c.sizes+8, value+1
 		found := lengths&(1<<(n&63)) != 0
-		if !found && n >= len(prefix) {
-			i := 0
-			for i < len(prefix) && p[from+i] == prefix[i] {
-				i++
-			}
-			found = i == len(prefix)
+		if !found && n >= len(prefix) && p[from] == prefix[0] {
+			found = string(p[from:from+len(prefix)]) == prefix
 		}
 		if found {
+			c.left, c.sizes, c.at = left, sizes+8, value+1
 			c.Name, c.Value = p[from:name:name], p[name+1:value:value]
 			return true
 		}
+		sizes, from = sizes+8, value+1
 	}
+	c.left = 0
 	return false
 }
 
