@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate/headgate/envoy/rig"
 )
 
 func TestFoldersOfTheDeadAreRemovedAndNoOthers(t *testing.T) {
@@ -69,11 +71,17 @@ func TestRunRemovesTheFolderOfOneThatWasKilled(t *testing.T) {
 		require.NoError(t, err)
 		return found
 	}
+	lock := filepath.Join(first.tmp, folders()[0].Name(), lockName)
 	sameFolder := []string{"TMPDIR=" + first.tmp}
 	second := runGateway(t, sameFolder, "--sample")
 	require.Len(t, folders(), 2)
 	require.NoError(t, first.cmd.Process.Kill())
-	first.requireUnreachable()
+	rig.Await(t, "the killed headgate and its Envoy have let go of their folder", func() bool {
+		file, err := os.Open(lock)
+		require.NoError(t, err)
+		defer file.Close()
+		return lockFile(file) == nil
+	})
 	third := runGateway(t, sameFolder, "--sample")
 	require.Len(t, folders(), 2)
 	for _, h := range []*tool{second, third} {
