@@ -278,7 +278,7 @@ func queuesAll(t *testing.T, env *rig.Env, calls map[string]rig.Call) map[string
 	}
 	passed := func(name string) bool { return env.Up.Saw(name) || waiting[name].Done() }
 	rig.Await(t, "all wait, or one does not", func() bool {
-		return env.Pool(t, "model")["queued"] == int64(len(calls)) ||
+		return env.Gauge(t, "model", "queued") == int64(len(calls)) ||
 			slices.ContainsFunc(slices.Collect(maps.Keys(waiting)), passed)
 	})
 	for name := range waiting {

@@ -36,7 +36,7 @@ func TestCase_O29_RandomTenantsAndModelsStayBounded(t *testing.T) {
 		t.Errorf("Envoy has %d stats, %d before the random keys", got, names)
 	}
 	for _, pool := range []string{"tenant", "pair"} {
-		if keys := env.Pool(t, pool)["keys"]; keys > maxKeys+1 {
+		if keys := env.Gauge(t, pool, "keys"); keys > maxKeys+1 {
 			t.Errorf("%s.keys is %d, max_keys is %d", pool, keys, maxKeys)
 		}
 		env.AwaitDrained(t, pool)

@@ -171,7 +171,7 @@ func (e clientEnd) happens(t *testing.T, env *rig.Env, id string, script rig.Scr
 		}
 		e.http2(t, f, 1)
 	}
-	rig.Await(t, id+" has ended", func() bool { return env.Pool(t, "model")["inflight"] == 0 })
+	rig.Await(t, id+" has ended", func() bool { return env.Gauge(t, "model", "inflight") == 0 })
 	if r := env.Do(t, rig.Call{}); r.Status != 200 {
 		t.Fatalf("after %s: got %s, want 200", id, r)
 	}

@@ -89,7 +89,7 @@ func TestTwoThousandWaitersExpireInTheSameTick(t *testing.T) {
 		held := env.Hold(t, "held")
 		end := time.Now().Add(wait)
 		calls := manyH2(t, env, waiters, func(int) rig.Call { return rig.Call{Deadline: time.Until(end)} })
-		allWaited := rig.Poll(time.Until(end)-wait/8, func() bool { return env.Pool(t, "model")["queued"] == waiters })
+		allWaited := rig.Poll(time.Until(end)-wait/8, func() bool { return env.Gauge(t, "model", "queued") == waiters })
 		late := time.Duration(0)
 		for _, r := range rig.WaitAll(calls) {
 			if r.Err != nil || r.Status != http.StatusTooManyRequests || r.Reason() != rig.Expired {
@@ -118,7 +118,7 @@ func TestTwoThousandWaitersWokenByARaisedLimit(t *testing.T) {
 	for _, r := range rig.WaitAll(calls) {
 		mustBeOK(t, "a waiter", r)
 	}
-	if n := env.Pool(t, "model")["inflight"]; n != 1 {
+	if n := env.Gauge(t, "model", "inflight"); n != 1 {
 		t.Errorf("inflight is %d while one request runs", n)
 	}
 	env.Up.Open("held")

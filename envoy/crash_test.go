@@ -107,7 +107,7 @@ func runOn(t *testing.T, env *rig.Env, conn *rig.H2, id string) *rig.Pending {
 
 func queueOn(t *testing.T, env *rig.Env, conn *rig.H2, id string) *rig.Pending {
 	t.Helper()
-	queued := env.Pool(t, "model")["queued"]
+	queued := env.Gauge(t, "model", "queued")
 	p := conn.Send(rig.Call{Script: rig.Script{ID: id, Chunks: 1, Gate: id}})
 	env.AwaitGauge(t, "model", "queued", queued+1)
 	return p

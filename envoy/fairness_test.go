@@ -202,11 +202,11 @@ func TestCase_O07_FloodThatOverflowsTheQueueFillsItsShareOfIt(t *testing.T) {
 		})
 	}
 	rig.Await(t, "half of the queue is full and the rest of the flood refused", func() bool {
-		return refused.Load() >= clients-limit-queue/2 && env.Pool(t, "model")["queued"] >= queue/2-1
+		return refused.Load() >= clients-limit-queue/2 && env.Gauge(t, "model", "queued") >= queue/2-1
 	})
 	smallTenant(t, env, limit, requests)
 	rig.Await(t, "the flood has its share of the queue again", func() bool {
-		n := env.Pool(t, "model")["queued"]
+		n := env.Gauge(t, "model", "queued")
 		if n > queue/2+1 {
 			t.Fatalf("%d wait, the share of a tenant alone is %d", n, queue/2)
 		}

@@ -44,7 +44,7 @@ func TestKeysBeyondMaxKeysShareOne(t *testing.T) {
 		rig.Await(t, "all but those of max_keys and of `other` are refused", func() bool {
 			return rig.CountDone(calls) == tenants-maxKeys-1 && env.Up.Running() == maxKeys+1
 		})
-		if keys := env.Pool(t, "tenant")["keys"]; keys > maxKeys+1 {
+		if keys := env.Gauge(t, "tenant", "keys"); keys > maxKeys+1 {
 			t.Errorf("keys is %d, max_keys is %d", keys, maxKeys)
 		}
 		env.Up.Open(gate)

@@ -77,7 +77,7 @@ func tenAtOnce(t *testing.T, env *rig.Env) {
 		calls = append(calls, env.Send(t, rig.Call{Script: rig.Script{ID: fmt.Sprint(i), HeaderGate: "all"}}))
 	}
 	rig.Await(t, "five are refused, two run and three wait", func() bool {
-		return rig.CountDone(calls) == 5 && env.Up.Running() == 2 && env.Pool(t, "model")["queued"] == 3
+		return rig.CountDone(calls) == 5 && env.Up.Running() == 2 && env.Gauge(t, "model", "queued") == 3
 	})
 	env.Up.Open("all")
 	statuses := map[int]int{}

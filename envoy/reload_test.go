@@ -99,7 +99,7 @@ func TestCase_O12_ConfigurationChangesKeepTheCounts(t *testing.T) {
 		for range limit {
 			env.CheckRefused(t, env.Do(t, rig.Call{}), "model", rig.Rejected)
 		}
-		if n := env.Pool(t, "model")["inflight"]; n != limit {
+		if n := env.Gauge(t, "model", "inflight"); n != limit {
 			t.Errorf("%s: inflight is %d while %d streams run", what, n, limit)
 		}
 	}

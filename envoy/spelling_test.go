@@ -50,7 +50,7 @@ func TestWhiteSpaceAroundAValueMakesNoOtherKey(t *testing.T) {
 		t.Errorf("the upstream saw the model %q, so this test shows nothing: it should see it without the white space", seen.Header.Get("x-model"))
 	}
 	env.DrainCheck(t, "model", 5)
-	if keys := env.Pool(t, "model")["keys"]; keys > 4 {
+	if keys := env.Gauge(t, "model", "keys"); keys > 4 {
 		t.Errorf("the pool has %d keys, want those of closed, open, unknown and m", keys)
 	}
 }

@@ -75,6 +75,12 @@ func (e *Env) counts(t testing.TB, prefix string) Counts {
 	return counts
 }
 
+// Gauge reads a gauge of a pool as it is now.
+func (e *Env) Gauge(t testing.TB, pool, gauge string) int64 {
+	t.Helper()
+	return e.poolNow(t, pool)[gauge]
+}
+
 // AwaitGauge waits until a gauge of a pool has the value.
 func (e *Env) AwaitGauge(t testing.TB, pool, gauge string, want int64) {
 	t.Helper()
@@ -86,7 +92,7 @@ func (e *Env) AwaitGaugeWithin(t testing.TB, timeout time.Duration, pool, gauge 
 	t.Helper()
 	var got int64
 	if !Poll(timeout, func() bool {
-		got = e.poolNow(t, pool)[gauge]
+		got = e.Gauge(t, pool, gauge)
 		return got == want
 	}) {
 		t.Fatalf("%s.%s is %d after %v, want %d", pool, gauge, got, timeout, want)
