@@ -37,11 +37,13 @@ func (s *stream) identify(hasBody bool) identification {
 	p := s.plugin
 	r := &p.lookups
 	s.inherit()
-	r.read()
+	r.begin()
+	r.readRoute()
 	path := view(r.value(r.path))
 	if s.inherited == inheritedUngoverned || s.inherited == inheritedNothing && !s.identifyRoute(path) {
 		return identityUngoverned
 	}
+	r.read()
 	p.begin()
 	s.grpc = isGRPC(r.value(r.contentType))
 	if s.inherited == inheritedNothing {

@@ -23,6 +23,7 @@ type lookups struct {
 	known                     [dimensions]bool           // to be found out: for a pool, or for the attempts
 	sentOnce                  bool                       // routerHeaders are refused
 	deadline                  []int                      // indexes of names, in the order of the configuration
+	rest                      abi.Cursor                 // the current request's headers that nobody has looked at
 	refused                   []string                   // headers of the current request or answer that are to be removed
 }
 
@@ -122,11 +123,10 @@ func (l *lookups) addSources(d config.Dimension, sources []config.Source) {
 	}
 }
 
-// read reads the request's headers. Their values stay where the host has put them, and so are valid until the next
-// host call that returns bytes: what outlives the callback is kept in the stream's text. Where properties are read,
-// which are such calls, all is copied before. White space around a value is dropped: HTTP/2 carries it, and an upstream
-// on HTTP/1 never sees it.
-func (l *lookups) read() {
+// begin reads all of the request's headers from the host, and looks at none yet. Their values stay where the host has
+// put them, and so are valid until the next host call that returns bytes: what outlives the callback is kept in the
+// stream's text. Where properties are read, which are such calls, all is copied before.
+func (l *lookups) begin() {
 	for i := range l.headers {
 		l.headers[i].count = 0
 	}
@@ -136,19 +136,41 @@ func (l *lookups) read() {
 		l.copied = append(l.copied[:0], pairs...)
 		pairs = l.copied
 	}
-	for c := pairs.Cursor(); c.Seek(l.lengths, ownPrefix); {
-		for i := l.byLength[len(c.Name)&63]; i > 0; i = l.headers[i-1].next {
-			if h := &l.headers[i-1]; view(c.Name) == l.names[i-1] {
-				if h.count++; h.count == 1 {
-					h.value = trimmed(c.Value)
-				}
-				break
+	l.rest = pairs.Cursor()
+}
+
+// readRoute looks at headers until the path and the method are known, which come first: most requests that are not
+// governed need no more.
+func (l *lookups) readRoute() {
+	for (l.headers[l.path].count == 0 || l.headers[l.method].count == 0) && l.next() {
+	}
+}
+
+// read looks at the headers that are left.
+func (l *lookups) read() {
+	for l.next() {
+	}
+}
+
+// next notes one more header of those that are looked for; false: there are no more. White space around a value is
+// dropped: HTTP/2 carries it, and an upstream on HTTP/1 never sees it.
+func (l *lookups) next() bool {
+	c := &l.rest
+	if !c.Seek(l.lengths, ownPrefix) {
+		return false
+	}
+	for i := l.byLength[len(c.Name)&63]; i > 0; i = l.headers[i-1].next {
+		if h := &l.headers[i-1]; view(c.Name) == l.names[i-1] {
+			if h.count++; h.count == 1 {
+				h.value = trimmed(c.Value)
 			}
-		}
-		if len(c.Name) >= len(ownPrefix) && c.Name[0] == 'x' && l.refusesHeader(view(c.Name)) {
-			l.refuse(c.Name)
+			break
 		}
 	}
+	if len(c.Name) >= len(ownPrefix) && c.Name[0] == 'x' && l.refusesHeader(view(c.Name)) {
+		l.refuse(c.Name)
+	}
+	return true
 }
 
 // refuse notes a header that is to be removed.

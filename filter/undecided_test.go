@@ -35,7 +35,10 @@ func TestUndecidedAcquiresKeepTheirOrder(t *testing.T) {
 			g.sendModel(0, "m").Respond(200, "ok") // a seat
 			holder := g.sendModel(1, "m")
 			lost := 0
-			g.failing(0, "/all/", wasmtest.StatusCasMismatch, func() bool { lost++; return lost <= turns*enough })
+			g.failing(0, "/all/", wasmtest.StatusCasMismatch, func() bool {
+				lost++
+				return lost <= enough+turns-1 // a turn after a lost one tries once
+			})
 			first, second, third := g.sendModel(0, "m"), g.sendModel(0, "m"), g.sendModel(0, "m")
 			require.Zero(t, g.gauge("all.queued"))
 			g.host.Run(100 * ms)

@@ -36,11 +36,12 @@ type Key struct {
 	Pool *Pool
 	Name string
 
-	limit  int
-	fixed  bool            // its record's place never changes
-	placed bool            // place is known
-	place  admission.Place // in the pool's directory
-	data   string          // shared data key of the record
+	limit     int
+	fixed     bool            // its record's place never changes
+	forgotten bool            // KeyFor returns another one for its name
+	placed    bool            // place is known
+	place     admission.Place // in the pool's directory
+	data      string          // shared data key of the record
 
 	shares   []share        // what the context's requests have, by tenant
 	permits  int            // that they have
@@ -145,6 +146,7 @@ func (o *Pool) forgetUnused() {
 			used = append(used, k)
 		} else {
 			delete(o.keys, k.Name)
+			k.forgotten = true
 		}
 	}
 	clear(o.known[len(used):])

@@ -106,8 +106,8 @@ const decidingTime = int64(admission.Second)
 // Acquire asks for a permit for a ticket, which may wait for budget; <= 0: not at all. The decision is to fall until
 // the given time; with Deciding the Waiter is told it, and with VerdictWaiting what becomes of the wait.
 func (r *Records) Acquire(t *Ticket, budget admission.Duration, deadline int64) (Answer, Decision) {
-	if k := t.Key; !k.fixed {
-		t.Key = k.Pool.KeyFor(k.Name) // it may have been forgotten while the request waited elsewhere
+	if k := t.Key; k.forgotten { // while the request waited elsewhere
+		t.Key = k.Pool.KeyFor(k.Name)
 	}
 	t.Since, t.Due = r.now, r.now+int64(budget)
 	if t.decideBy = t.Due; budget <= 0 {
@@ -134,7 +134,7 @@ func (r *Records) decide(t *Ticket) (Answer, Decision) {
 		return Answer{}, Deciding
 	}
 	if r.take(t) {
-		return Answer{Verdict: admission.VerdictGranted, Permit: r.grant(t, k.gen)}, Decided
+		return Answer{Verdict: admission.VerdictGranted, Permit: r.permitFor(t, k.gen)}, Decided
 	}
 	e, res := r.ask(t)
 	switch {
@@ -219,10 +219,14 @@ func (r *Records) granted(t *Ticket, e *admission.Effect) Permit {
 //
 //go:noinline // as stopWaiting
 func (r *Records) grant(t *Ticket, breakerGen uint32) Permit {
-	k := t.Key
-	k.add(t.Tenant, t.Weight)
+	t.Key.add(t.Tenant, t.Weight)
 	r.permits++
-	return Permit{Key: k, Tenant: t.Tenant, Seq: t.Seq, Since: r.now, BreakerGen: breakerGen}
+	return r.permitFor(t, breakerGen)
+}
+
+// permitFor is the permit that a ticket's request has from now on.
+func (r *Records) permitFor(t *Ticket, breakerGen uint32) Permit {
+	return Permit{Key: t.Key, Tenant: t.Tenant, Seq: t.Seq, Since: r.now, BreakerGen: breakerGen}
 }
 
 // wait notes that a ticket is in its key's queue.

@@ -36,11 +36,16 @@ func (s *seat) nextTicket() uint32 {
 //
 //go:noinline // as stopWaiting
 func (r *Records) ensureSeat(o *Pool) result {
-	someDead := r.seat.nextDeath > 0 && r.now >= r.seat.nextDeath
-	if r.seat.me.Epoch != 0 && !someDead && r.now-r.seat.beat < 2*r.beatInterval {
+	if r.seatLasts() {
 		return stored
 	}
 	return r.renew(o)
+}
+
+// seatLasts reports whether the context has a seat that need not be renewed yet, and nobody is to be declared dead.
+func (r *Records) seatLasts() bool {
+	s := &r.seat
+	return s.me.Epoch != 0 && r.now-s.beat < 2*r.beatInterval && (s.nextDeath == 0 || r.now < s.nextDeath)
 }
 
 // renew beats, or claims a seat if there is none or another worker has it. The swaps lost count in a pool's statistics.

@@ -76,15 +76,15 @@ func (r *Records) mayKeep(p *Permit, f *admission.Finish) bool {
 		f.Outcome != admission.OutcomeFailure && (f.Outcome != admission.OutcomeCancel || k.Pool.Hold.Cancel == 0)
 }
 
-// mayTake reports whether an acquire of a tenant finds a spare.
-//
-//go:noinline // as stopWaiting
-func (k *Key) mayTake(tenant uint64) bool {
+// spareOf returns the share in which an acquire of a tenant finds a spare; nil: there is none.
+func (k *Key) spareOf(tenant uint64) *share {
 	if k.spares == 0 || !k.ahead || !k.settled() {
-		return false
+		return nil
 	}
-	s := k.find(tenant)
-	return s != nil && s.spares > 0
+	if s := k.find(tenant); s != nil && s.spares > 0 {
+		return s
+	}
+	return nil
 }
 
 // keep lets the permit of a request that ends stay here as a spare; false: it has to be released. A context that was
@@ -117,14 +117,26 @@ func (r *Records) keep(p *Permit, f *admission.Finish) bool {
 // take gives a spare to an acquire; false: it has to ask the record.
 func (r *Records) take(t *Ticket) bool {
 	k := t.Key
-	if !k.mayTake(t.Tenant) || r.ensureSeat(k.Pool) != stored || !k.mayTake(t.Tenant) {
+	s := k.spareOf(t.Tenant)
+	if s == nil {
 		return false
 	}
-	s := k.find(t.Tenant)
+	if !r.seatLasts() {
+		if r.ensureSeat(k.Pool) != stored {
+			return false
+		}
+		if s = k.spareOf(t.Tenant); s == nil { // it went with the seat
+			return false
+		}
+	}
 	s.spares--
 	s.least = min(s.least, s.spares)
+	s.Inflight++
+	s.Weight = t.Weight
 	k.spares--
+	k.permits++
 	r.spares--
+	r.permits++
 	k.moved, k.asked = true, r.now
 	t.Seq = r.seat.nextTicket()
 	return true

@@ -43,7 +43,7 @@ func TestAReconcileSettlesSpares(t *testing.T) {
 	require.Equal(t, map[uint64]uint32{1: 1}, inflightOf(r.truth(k, false)))
 	r.settle(k)
 	require.Zero(t, k.spares+r.spares)
-	require.False(t, k.mayTake(1))
+	require.Nil(t, k.spareOf(1))
 }
 
 // What was used here is told with spares that go back, or when it is much; and once.
@@ -74,8 +74,8 @@ func TestSparesNeedASettledKey(t *testing.T) {
 	require.Equal(t, r.now > 0, r.mayKeep(p, f))
 	r.now, k.asked = 1000*millisecond, 950*millisecond
 	require.True(t, r.mayKeep(p, f))
-	require.True(t, k.mayTake(2))
-	require.False(t, k.mayTake(3), "another tenant")
+	require.NotNil(t, k.spareOf(2))
+	require.Nil(t, k.spareOf(3), "another tenant")
 	for what, set := range map[string]func(on bool){
 		"a journal":  func(on bool) { k.journal = make([]admission.Op, map[bool]int{true: 1}[on]) },
 		"a ticket":   func(on bool) { k.waiting.n = map[bool]int{true: 1}[on] },
@@ -84,7 +84,7 @@ func TestSparesNeedASettledKey(t *testing.T) {
 	} {
 		set(true)
 		require.False(t, r.mayKeep(p, f), what)
-		require.False(t, k.mayTake(2), what)
+		require.Nil(t, k.spareOf(2), what)
 		set(false)
 	}
 	k.probe = 9

@@ -24,7 +24,11 @@ func (r *Records) commit(k *Key, more []admission.Op) (*admission.Effect, result
 		}
 	}
 	r.collect(k, more)
-	for range maxSwaps {
+	tries := maxSwaps
+	if k.outrun { // the others have a lot to store
+		tries = 1
+	}
+	for range tries {
 		e, res := r.try(k, r.ops, nil)
 		switch {
 		case res == failed:

@@ -27,6 +27,7 @@ type race struct {
 
 type racer struct {
 	busy, waits bool
+	outrun      bool // the last turn lost all its tries: this one has a single one
 	tries       int
 	pending     []float64 // when each operation came
 	taken       int       // of them in the swap under way
@@ -94,6 +95,9 @@ func (r *race) post(at float64, worker int, kind raceKind) {
 func (r *race) turn(now float64, i int) {
 	w := &r.all[i]
 	w.busy, w.tries, w.taken = true, 0, len(w.pending)
+	if w.outrun && !r.eager {
+		w.tries = r.tries - 1
+	}
 	r.post(now+r.window*(0.8+0.4*r.rnd.Float64()), i, raceSet)
 }
 
@@ -106,7 +110,7 @@ func (r *race) set(e raceEvent, w *racer) {
 		for _, came := range w.pending[:w.taken] {
 			r.latency += e.at - came
 		}
-		w.pending, w.busy = w.pending[w.taken:], false
+		w.pending, w.busy, w.outrun = w.pending[w.taken:], false, false
 		if len(w.pending) > 0 {
 			r.turn(e.at, e.worker)
 		}
@@ -117,6 +121,7 @@ func (r *race) set(e raceEvent, w *racer) {
 		r.post(e.at+r.window*(0.8+0.4*r.rnd.Float64()), e.worker, raceSet)
 		return
 	}
+	w.outrun = true
 	if w.busy = false; !w.waits {
 		w.waits = true
 		r.post(e.at+1000+4000*r.rnd.Float64(), e.worker, raceTick)

@@ -128,14 +128,16 @@ func (r *run) wakeReceivers() {
 	}
 }
 
-// lookForTicks wakes workers whose tick is due, each millisecond. The main thread costs nobody time.
+// lookForTicks wakes workers whose tick is due, each millisecond: each at its own time within it, as each has its own
+// timer. The main thread costs nobody time.
 func (r *run) lookForTicks() {
 	for _, e := range r.host.Pending() {
 		switch i := e.Worker.Index(); {
 		case i < 0:
 			r.host.Deliver(e)
 		case e.Kind == wasmtest.Tick:
-			r.workers[i].wake()
+			at := time.Duration(i) * time.Millisecond / time.Duration(len(r.workers))
+			r.agenda.add(r.host.Elapsed()+at, r.workers[i].wake)
 		}
 	}
 	r.agenda.add(r.host.Elapsed()+time.Millisecond, r.lookForTicks)
