@@ -15,6 +15,10 @@ const (
 	full             // of a key's place: there is none to give
 )
 
+// mostRenewals is how often a turn finds a key's place or this context's seat anew. That is no lost swap: a turn that may
+// try once only must get through it, or it would begin with it again and again.
+const mostRenewals = 3
+
 // commit stores in one swap what the key's journal says, and then more operations. The journal is empty then. If that
 // is not possible now, the journal stays, and the key is marked for a later turn.
 func (r *Records) commit(k *Key, more []admission.Op) (*admission.Effect, result) {
@@ -28,7 +32,7 @@ func (r *Records) commit(k *Key, more []admission.Op) (*admission.Effect, result
 	if k.outrun { // the others have a lot to store
 		tries = 1
 	}
-	for range tries {
+	for renewals := 0; tries > 0 && renewals < mostRenewals; {
 		e, res := r.try(k, r.ops, nil)
 		switch {
 		case res == failed:
@@ -39,12 +43,14 @@ func (r *Records) commit(k *Key, more []admission.Op) (*admission.Effect, result
 			}
 			r.forfeit(k)
 			r.retarget(k)
+			renewals++
 		case e.Verdict == admission.VerdictFenced:
 			if res := r.renew(k.Pool); res != stored {
 				return nil, r.postpone(k, res)
 			}
 			r.forfeit(k)
 			r.rejoin(k)
+			renewals++
 		case res == stored:
 			if r.reconciles() {
 				r.settle(k)
@@ -55,6 +61,8 @@ func (r *Records) commit(k *Key, more []admission.Op) (*admission.Effect, result
 				r.grantUnseen(e)
 			}
 			return e, stored
+		default: // another worker's swap came first
+			tries--
 		}
 	}
 	return nil, r.postpone(k, contended)
