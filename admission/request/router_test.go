@@ -46,3 +46,12 @@ func TestRouterIsBounded(t *testing.T) {
 	}
 	require.Zero(t, testing.AllocsPerRun(100, func() { r.Match("POST", "/v1/chat") }))
 }
+
+// TestRouterKnowsMethodFromPath: where a method ends and the path begins is remembered, too.
+func TestRouterKnowsMethodFromPath(t *testing.T) {
+	r := Router{Routes: []config.Route{{Name: "a", Method: "A", Segments: []string{"aaaa"}}}}
+	_, ok := r.Match("A", "/aaaa")
+	require.True(t, ok)
+	_, ok = r.Match("A/", "aaaa")
+	require.False(t, ok)
+}

@@ -78,7 +78,7 @@ func TestMissingRustIsSaid(t *testing.T) {
 }
 
 // theModule is compiled once.
-var theModule = sync.OnceValues(compileModule)
+var theModule = sync.OnceValues(virtual.BuiltModule)
 
 // The parts in virtual time run with the built module. Small ones, so that this is quick.
 func TestSimulatedParts(t *testing.T) {

@@ -3,12 +3,10 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/headgate/headgate/envoy/bench/report"
 	"github.com/headgate/headgate/envoy/bench/virtual"
-	"github.com/headgate/headgate/envoy/rig"
 	"github.com/headgate/headgate/wasmtest"
 )
 
@@ -22,21 +20,9 @@ const (
 // hotPool is a pool of one record, which has this in its shared data key.
 const hotPool = "hot"
 
-func compileModule() (*wasmtest.Module, error) {
-	path, err := rig.WasmPath()
-	if err != nil {
-		return nil, err
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	return wasmtest.Compile(text)
-}
-
 // withModule does something with the built module.
 func withModule(use func(*wasmtest.Module) (*report.Part, error)) (_ *report.Part, err error) {
-	module, err := compileModule()
+	module, err := virtual.BuiltModule()
 	if err != nil {
 		return nil, err
 	}

@@ -1,14 +1,12 @@
 package virtual
 
 import (
-	"os"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/headgate/headgate/envoy/rig"
 	"github.com/headgate/headgate/wasmtest"
 )
 
@@ -35,17 +33,7 @@ func load(t *testing.T, workers, clients int, window time.Duration) *Result {
 }
 
 // module is the built module, compiled once.
-var module = sync.OnceValues(func() (*wasmtest.Module, error) {
-	path, err := rig.WasmPath()
-	if err != nil {
-		return nil, err
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	return wasmtest.Compile(text)
-})
+var module = sync.OnceValues(BuiltModule)
 
 func TestRunsAreTheSame(t *testing.T) {
 	require.Equal(t, load(t, 3, 4, 5*time.Microsecond), load(t, 3, 4, 5*time.Microsecond))
