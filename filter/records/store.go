@@ -15,8 +15,8 @@ const (
 	full             // of a key's place: there is none to give
 )
 
-// mostRenewals is how often a turn finds a key's place or this context's seat anew. That is no lost swap: a turn that may
-// try once only must get through it, or it would begin with it again and again.
+// mostRenewals is how often a turn finds a key's place or this context's seat anew. That is no lost swap: a turn that
+// may try once only must get through it, or it would begin with it again and again.
 const mostRenewals = 3
 
 // commit stores in one swap what the key's journal says, and then more operations. The journal is empty then. If that
