@@ -297,7 +297,7 @@ func (p *places) assign(w *placesWorker, j *job) {
 		for k := range 4 { // the gen field of the slot's entry and the count before it stay what they were
 			j.changed[1+k] = j.dir.b[1+k]
 		}
-		at := 5
+		at := 10
 		for range j.victim.Slot {
 			at += 5 + int(j.changed[at+4])
 		}

@@ -158,7 +158,7 @@ func (m *Machine) apply() Verdict {
 	if op.Kind == OpRetire {
 		return m.retire()
 	}
-	if op.Assert {
+	if op.Assert && r.Source == FromConfig {
 		r.Limit, r.Provisional = op.limit(), false
 	}
 	if op.Live != nil {
@@ -178,6 +178,8 @@ func (m *Machine) apply() Verdict {
 		m.expire()
 	case OpReconcile:
 		m.reconcile()
+	case OpRetune:
+		m.retune()
 	}
 	m.dispatch()
 	return verdict
@@ -199,12 +201,12 @@ func (m *Machine) acquire() Verdict {
 	switch {
 	case m.ownGranted:
 		return VerdictGranted
-	case room && r.breaker.state == breakerClosed:
+	case room && r.breaker.state == BreakerClosed:
 		return VerdictWaiting
 	}
 	m.withdraw(r.Queue.Len() - 1)
 	r.Queue.arrivals-- // a refusal leaves no trace
-	if r.breaker.state != breakerClosed {
+	if r.breaker.state != BreakerClosed {
 		return VerdictOpen
 	}
 	if r.recalling(op.Now) {
@@ -313,7 +315,7 @@ func (m *Machine) retire() Verdict {
 	if r.Retired && r.Gen >= op.Gen {
 		return VerdictDone
 	}
-	if !r.Idle() || r.remembers(op.Now) || r.Gen > op.Gen {
+	if !r.Idle() || r.remembers(op.Now) || r.Source == FromKey || r.Gen > op.Gen {
 		return VerdictBusy
 	}
 	limit := r.Limit

@@ -43,6 +43,8 @@ type Key struct {
 	place     admission.Place // in the pool's directory
 	data      string          // shared data key of the record
 
+	inherited admission.Override // which the record is made under, as was read with its place
+
 	shares   []share        // what the context's requests have, by tenant
 	permits  int            // that they have
 	spares   int            // permits counted for this context that no request has
@@ -71,7 +73,7 @@ const otherKey = "other"
 
 // prefix starts every shared data key and queue name: other plugins may share the same space. It carries the version of
 // what is stored.
-const prefix = "headgate/2/"
+const prefix = "headgate/3/"
 
 func newPool(cfg *config.Config, c *config.Pool, stats Stats) *Pool {
 	o := &Pool{Pool: c, stats: stats, maxKeys: cfg.MaxKeys, keys: map[string]*Key{}}
