@@ -1,6 +1,7 @@
 package admission_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -133,12 +134,14 @@ func changed(state []byte, f func(*admission.Record)) []byte {
 // byModel is the because of mutants that the comparison with the model catches.
 const byModel = ""
 
-// stepMutants are faults in the core itself.
-var stepMutants = []struct {
+type stepMutation struct {
 	name    string
 	because string // what the watch has to say; byModel: the model catches it
 	mutant  mutant
-}{
+}
+
+// stepMutants are faults in the core itself.
+var stepMutants = []stepMutation{
 	{"the limit is ignored", "I1:", func(op *admission.Op, step stepper, state []byte) ([]byte, *admission.Effect) {
 		m := *op
 		m.Limit++
@@ -270,11 +273,7 @@ func mark(state []byte, w admission.Worker, ahead bool) []byte {
 }
 
 // spareMutants are faults of the core in who may keep spares.
-var spareMutants = []struct {
-	name    string
-	because string
-	mutant  mutant
-}{
+var spareMutants = []stepMutation{
 	{"spares may be kept where it isn't calm", "I4:", func(op *admission.Op, step stepper, state []byte) ([]byte, *admission.Effect) {
 		next, e := step(state, op)
 		if e.Changed && op.Ahead && len(e.Recalls) == 0 {
@@ -354,7 +353,7 @@ func (c *catcher) Fatalf(format string, args ...any) {
 }
 
 func TestStepMutants(t *testing.T) {
-	for _, mt := range append(stepMutants, spareMutants...) {
+	for _, mt := range slices.Concat(stepMutants, spareMutants, overrideMutants) {
 		t.Run(mt.name, func(t *testing.T) {
 			runs, why := 0, ""
 			for seed := range 3000 {
