@@ -88,6 +88,8 @@ type placesMutation struct {
 func placesMutants() []placesMutation {
 	inTurn := func() *places { return newPlaces(1, 0, 0, use(0, "a"), use(1, "b"), use(1, "a")) }
 	andBack := newPlaces(1, 0, 0, use(0, "a"), use(1, "b"), use(1, "a"), use(0, "a"))
+	toClosed, back := tune{worker: 2}, tune{worker: 1, key: "a", limit: none}
+	tuned := func(tunes ...tune) *places { return newPlaces(1, 0, 0, use(0, "a")).with(tunes...) }
 	threeWorkers := newPlaces(1, 0, 0, use(0, "a"), use(1, "b"), use(2, "a"))
 	return []placesMutation{
 		{"a record in use is retired", mutantRetireBusy, inTurn(), "I10:"},
@@ -97,6 +99,11 @@ func placesMutants() []placesMutation {
 		{"retiring leaves no trace", mutantRetireForgetful, andBack, "I10:"},
 		{"a place found stale is used again", mutantNoSecondLook, inTurn(), "never comes to rest"},
 		{"the directory is compared with one read later", mutantStaleDirectory, threeWorkers, "I10:"},
+		{"the override of a default goes into the records first", mutantRecordsFirst, tuned(toClosed), "I9:"},
+		{"an override is spread, and the directory has changed", mutantNoThirdLook, tuned(tune{worker: 1, key: "a"}, back, toClosed), "I9:"},
+		{"records that are not there are not made", mutantOnlyThere, tuned(toClosed), "I9:"},
+		{"a record is made without the override of the default", mutantNotInherited, tuned(toClosed), "I9:"},
+		{"a record with an override of its key's own is retired", mutantDropOwn, inTurn().with(tune{worker: 2, key: "a"}), "I9:"},
 	}
 }
 
