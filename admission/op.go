@@ -238,6 +238,8 @@ type Effect struct {
 
 	BreakerTurn int // 1: the step has opened the closed breaker; -1: it has closed the breaker; else 0
 
+	BreakerBefore, Breaker BreakerState // before and after the step
+
 	BreakerGen uint32 // acquire, reconcile: the generation under which requests are granted now
 	Probe      uint32 // acquire, reconcile: the ticket of the worker's own that is the breaker's probe; 0: none
 	NextChange int64  // when a hold, an open breaker or a lowered limit ends next, monotonic nanoseconds; 0: none

@@ -99,6 +99,7 @@ func (m *Machine) run(ops []*Op) {
 	m.damaged, m.refused = false, false
 	inflight, queued, onHold := r.Inflight(), r.Queue.Len(), r.OnHold()
 	turn := r.breaker.isOpen()
+	e.BreakerBefore = r.breaker.state
 	if m.op = ops[0]; m.lost && m.op.QuietTime > 0 {
 		r.holdAll(m.op.Now + int64(m.op.QuietTime))
 	}
@@ -123,7 +124,7 @@ func (m *Machine) run(ops []*Op) {
 	}
 	e.Inflight, e.Queued, e.OnHold = r.Inflight(), r.Queue.Len(), r.OnHold()
 	e.InflightDelta, e.QueuedDelta, e.OnHoldDelta = e.Inflight-inflight, e.Queued-queued, e.OnHold-onHold
-	e.BreakerTurn = r.breaker.isOpen() - turn
+	e.BreakerTurn, e.Breaker = r.breaker.isOpen()-turn, r.breaker.state
 }
 
 // enter takes the record over for op's generation if it may, and checks the fence: a worker that has been declared dead

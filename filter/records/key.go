@@ -71,13 +71,13 @@ type Key struct {
 // otherKey is the name of the key that all keys beyond max_keys share.
 const otherKey = "other"
 
-// prefix starts every shared data key and queue name: other plugins may share the same space. It carries the version of
+// Prefix starts every shared data key and queue name: other plugins may share the same space. It carries the version of
 // what is stored.
-const prefix = "headgate/3/"
+const Prefix = "headgate/3/"
 
 func newPool(cfg *config.Config, c *config.Pool, stats Stats) *Pool {
 	o := &Pool{Pool: c, stats: stats, maxKeys: cfg.MaxKeys, keys: map[string]*Key{}}
-	o.prefix = prefix + cfg.Domain + "/" + c.Name + "/"
+	o.prefix = Prefix + cfg.Domain + "/" + c.Name + "/"
 	o.other = &Key{Pool: o, Name: otherKey, limit: o.limitOf(otherKey), data: o.prefix + "other", fixed: true}
 	o.only = &Key{Pool: o, Name: c.Name, limit: c.Limit, data: o.prefix + "only", fixed: true}
 	return o

@@ -19,7 +19,7 @@ type mailbox struct {
 }
 
 func mailboxName(domain string, seat uint16) string {
-	return prefix + domain + "/queue/" + strconv.Itoa(int(seat))
+	return Prefix + domain + "/queue/" + strconv.Itoa(int(seat))
 }
 
 // open makes a seat's shared queue this context's. The last one to register a name gets its messages.

@@ -22,8 +22,17 @@ type Waker interface {
 	WakeBy(at int64)
 }
 
+// An Onlooker is told of changes of records that are about no request of the context's in particular.
+type Onlooker interface {
+	// Saw tells that a step has changed a key's breaker or has taken back what a dead worker had. It must not call the
+	// Records.
+	Saw(*Key, *admission.Effect)
+}
+
 // Records are the records of one plugin context's pools. Not safe for concurrent use.
 type Records struct {
+	Onlooker Onlooker // nil: nobody
+
 	cfg   *config.Config
 	waker Waker
 	pools []*Pool

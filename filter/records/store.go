@@ -199,6 +199,9 @@ func (r *Records) swap(k *Key, next []byte, e *admission.Effect, cas uint32) res
 		return res
 	}
 	r.lower(stats, e)
+	if r.Onlooker != nil && (e.Breaker != e.BreakerBefore || e.Reaped > 0) {
+		r.Onlooker.Saw(k, e)
+	}
 	k.queued = e.Queued
 	for i := range e.Grants {
 		r.mailbox.tell(e.Grants[i], r.cfg.Domain)
