@@ -25,8 +25,6 @@ import (
 	"github.com/headgate/headgate/filter"
 )
 
-// unbuiltError is what ParseConfig says, behind a field, of a feature that this version does not act on.
-const unbuiltError = "is not built into this version yet"
 
 func read(t *testing.T, path string) string {
 	t.Helper()
@@ -124,48 +122,11 @@ func TestRefusalsAreWhatTheParserSays(t *testing.T) {
 	}
 }
 
-// The features that feature.go names, by the last part of the refused field, each as often as it is named.
-func TestUnbuiltFeaturesAreThoseThatAreRefused(t *testing.T) {
-	var listed []string
-	seen := map[string]bool{}
-	for _, row := range table(t, read(t, "configuration.md"), "| in | refused |") {
-		require.Len(t, row, 2, "%q", row)
-		require.False(t, seen[row[1]], "%s is there twice", row[1])
-		seen[row[1]] = true
-		_, err := config.Parse(fragment(t, row[0], code(row[1])))
-		field, problem, _ := strings.Cut(errorText(err), ": ")
-		require.Equal(t, unbuiltError, problem, "%q", row)
-		listed = append(listed, regexp.MustCompile(`\[\d+\]$`).ReplaceAllString(field[strings.LastIndexByte(field, '.')+1:], ""))
-	}
-	require.ElementsMatch(t, unbuiltInCode(t), listed, "docs/configuration.md, Not built yet, against admission/config/feature.go")
-}
-
 func errorText(err error) string {
 	if err == nil {
 		return "nothing is refused"
 	}
 	return err.Error()
-}
-
-// unbuiltInCode is the last part of each field in feature.go's lists; a route's features are its predicates.
-func unbuiltInCode(t *testing.T) (fields []string) {
-	t.Helper()
-	for name, list := range listsOf(t, "../admission/config/feature.go") {
-		if !strings.HasPrefix(name, "unbuilt") {
-			continue
-		}
-		for _, e := range list.Elts {
-			field := "routes"
-			if entry, ok := e.(*ast.CompositeLit); ok {
-				field = literal(t, entry.Elts[0])
-			} else {
-				require.IsType(t, &ast.FuncLit{}, e, "an entry of %s", name)
-			}
-			fields = append(fields, field[strings.LastIndexByte(field, '.')+1:])
-		}
-	}
-	require.NotEmpty(t, fields)
-	return fields
 }
 
 func parseGo(t *testing.T, path string) *ast.File {
