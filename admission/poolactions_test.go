@@ -273,9 +273,7 @@ func (p *pool) do(a action) error {
 		p.limit = p.raise
 		p.begin(i, deedAssert)
 	case actRetune:
-		p.begin(i, deedRetune)
-		w.turn.tune = p.poolConfig.retunes[len(p.poolConfig.retunes)-p.faults.retunes]
-		p.faults.retunes--
+		p.beginRetune(i)
 	case actAssert:
 		w.asserts = false
 		p.begin(i, deedAssert)
