@@ -104,7 +104,9 @@ func poolScopes() []scope {
 	}
 }
 
-func TestExplorePool(t *testing.T) { exploreScopes(t, slices.Concat(poolScopes(), spareScopes(), overrideScopes())) }
+func TestExplorePool(t *testing.T) {
+	exploreScopes(t, slices.Concat(poolScopes(), spareScopes(), overrideScopes()))
+}
 
 // TestExploreRandomPool walks at random through a world that is too big to see all of it.
 func TestExploreRandomPool(t *testing.T) {

@@ -22,11 +22,23 @@ func retuned(limits ...int) func(*pool) {
 
 const none = -1
 
-// beginRetune begins a turn that sets the next override.
-func (p *pool) beginRetune(i int) {
-	p.begin(i, deedRetune)
-	p.workers[i].turn.tune = p.poolConfig.retunes[len(p.poolConfig.retunes)-p.faults.retunes]
-	p.faults.retunes--
+// beginLimit begins a turn that changes the limit: by a new configuration, by one that an earlier turn could not assert,
+// or by an operator's next override.
+func (p *pool) beginLimit(kind uint8, i int) {
+	does := deedAssert
+	switch kind {
+	case actRaise:
+		p.raises--
+		p.limit = p.raise
+	case actAssert:
+		p.workers[i].asserts = false
+	case actRetune:
+		does = deedRetune
+	}
+	if p.begin(i, does); kind == actRetune {
+		p.workers[i].turn.tune = p.poolConfig.retunes[len(p.poolConfig.retunes)-p.faults.retunes]
+		p.faults.retunes--
+	}
 }
 
 // checkOverride checks that the record has the override that was stored last, whoever has died and whatever was

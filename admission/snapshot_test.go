@@ -102,7 +102,9 @@ func TestReadingHeadroom(t *testing.T) {
 		b.step(admission.Retune(target, true))
 		require.Equal(t, 2, b.read().Usable)
 		b.now += int64(admission.Minute)
-		require.Zero(t, b.read().HeadroomChange)
+		s = b.read()
+		require.Zero(t, s.HeadroomChange)
+		require.Equal(t, map[bool]int{true: 2, false: 3}[aimd], s.Usable, "only a success raises an aimd limit")
 	}
 }
 

@@ -274,6 +274,31 @@ func TestTheOverrideOfADefault(t *testing.T) {
 	o.requireDrained("model")
 }
 
+// A record that is damaged loses an override of its key's own. It is made anew under that of the default, as it is now.
+func TestALostRecordInheritsAnew(t *testing.T) {
+	for _, model := range []string{"m", "other"} {
+		t.Run(model, func(t *testing.T) {
+			o := operate(t, 2, config(pool("model", 2, "queue", 9, "max_wait", "60s")))
+			name := map[string]string{"m": "headgate/3/default/model/0", "other": "headgate/3/default/model/other"}[model]
+			lose := func() (running []*wasmtest.Stream) {
+				running = append(running, o.sendModel(0, model), o.sendModel(1, model))
+				o.host.SharedData().Set(name, []byte("noise"))
+				o.host.Run(3 * second)
+				return running
+			}
+			o.retuneDefault(0, 3)
+			o.end(o.sendModel(0, model))
+			o.retuneDefault(0, 4)
+			o.retune(0, model, 5)
+			o.end(lose()...)
+			o.requireLimit(model, 4, fromPool)
+			o.retuneDefault(0, null)
+			o.end(lose()...)
+			o.requireLimit(model, 2, fromConfig)
+		})
+	}
+}
+
 // The key that stands in for all others is a key like any other, though it has a fixed place.
 func TestOverridesOfOther(t *testing.T) {
 	for _, first := range []bool{false, true} {
@@ -438,6 +463,45 @@ func sharedData(o *operator) (all []string) {
 		all = append(all, fmt.Sprint(b, cas, ok))
 	}
 	return all
+}
+
+// Two operators at once: what one of them has read may have changed when it stores. At rest all records agree.
+func TestTwoOperatorsAtOnce(t *testing.T) {
+	for name, first := range map[string]func(o *operator){
+		"both change the default":     func(o *operator) { o.retuneDefault(0, 3) },
+		"one ends a key's own":        func(o *operator) { o.retune(0, "a", null) },
+		"one overrides and ends that": func(o *operator) { o.retune(0, "b", 9); o.retune(0, "b", null) },
+	} {
+		for skipped := range 6 {
+			t.Run(fmt.Sprint(name, " ", skipped), func(t *testing.T) {
+				o := operate(t, 2, config(pool("model", 2)))
+				for _, m := range []string{"a", "b", "other"} {
+					o.end(o.sendModel(0, m))
+				}
+				o.retune(0, "a", 5)
+				n := 0
+				o.host.OnHostCall(func(c *wasmtest.HostCall) {
+					if c.Worker() == o.host.Worker(0) && c.Name() == "proxy_set_shared_data" {
+						if n++; n == skipped+1 {
+							require.Equal(t, records.Retuned, o.retuneDefault(1, 7).Retuning)
+						}
+					}
+				})
+				first(o)
+				o.host.OnHostCall(nil)
+				if n <= skipped {
+					return // it had stored all before
+				}
+				directory := o.ask(0, "x-do", "look", "x-pool", "model").Default
+				for _, k := range o.look() {
+					if k.Source != fromKey {
+						require.Equal(t, directory, k.Limit, k.Name)
+						require.Equal(t, fromPool, k.Source, k.Name)
+					}
+				}
+			})
+		}
+	}
 }
 
 // Retunes go on against the swaps of others, and say so when the store fails.
