@@ -465,11 +465,27 @@ func sharedData(o *operator) (all []string) {
 	return all
 }
 
+// announceTo brings a configuration to one worker, and lets it alone act for a while.
+func (o *operator) announceTo(worker int, c object) {
+	o.t.Helper()
+	_, err := o.host.Announce(pluginConfig(c))
+	require.NoError(o.t, err)
+	for range 10 {
+		for _, e := range o.host.Pending() {
+			if e.Worker == o.host.Worker(worker) {
+				o.host.Deliver(e)
+			}
+		}
+		o.host.Advance(10 * ms)
+	}
+}
+
 // Two operators at once: what one of them has read may have changed when it stores. At rest all records agree.
 func TestTwoOperatorsAtOnce(t *testing.T) {
 	for name, first := range map[string]func(o *operator){
 		"both change the default":     func(o *operator) { o.retuneDefault(0, 3) },
 		"one ends a key's own":        func(o *operator) { o.retune(0, "a", null) },
+		"a configuration comes":       func(o *operator) { o.announceTo(0, config(pool("model", 4))) },
 		"one overrides and ends that": func(o *operator) { o.retune(0, "b", 9); o.retune(0, "b", null) },
 	} {
 		for skipped := range 6 {

@@ -17,7 +17,7 @@ import (
 //   - A key whose own override ends takes the directory's, and takes it again if that has changed meanwhile.
 //   - The key other has a fixed place, and nobody reads the directory for it. RetuneDefault makes its record, so it is
 //     there before a request can make it without the override, or is retuned.
-//   - A record that is lost is made anew under what the directory says then. An override of a key's own is lost with it.
+//   - A record that is lost is made anew under what the directory says then. A key's own override is lost with it.
 //   - A new configuration may give a key a limit of its own, or take it away: AssertLimits retunes all records, too.
 
 const (
