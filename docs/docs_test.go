@@ -25,7 +25,6 @@ import (
 	"github.com/headgate/headgate/filter"
 )
 
-
 func read(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -134,30 +133,6 @@ func parseGo(t *testing.T, path string) *ast.File {
 	f, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
 	require.NoError(t, err)
 	return f
-}
-
-// listsOf is the package variables of a file that are initialised with a composite literal.
-func listsOf(t *testing.T, path string) map[string]*ast.CompositeLit {
-	t.Helper()
-	lists := map[string]*ast.CompositeLit{}
-	ast.Inspect(parseGo(t, path), func(n ast.Node) bool {
-		if v, ok := n.(*ast.ValueSpec); ok && len(v.Values) == 1 {
-			if list, ok := v.Values[0].(*ast.CompositeLit); ok {
-				lists[v.Names[0].Name] = list
-			}
-		}
-		return true
-	})
-	return lists
-}
-
-func literal(t *testing.T, e ast.Expr) string {
-	t.Helper()
-	l, ok := e.(*ast.BasicLit)
-	require.True(t, ok, "not a literal: %T", e)
-	s, err := strconv.Unquote(l.Value)
-	require.NoError(t, err)
-	return s
 }
 
 // Every name that the parser knows is in the reference.

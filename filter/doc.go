@@ -25,6 +25,6 @@
 //	adminstage.go  a plugin context of the stage admin
 //
 // Package records, below this one, keeps the records: it knows keys, tickets and permits, and no streams. Package
-// journal remembers what the admin stage may ask for, and package admin is that stage. Package abi is the binding to the
-// host.
+// journal remembers what the admin stage may ask for, and package admin is that stage. Package abi is the binding to
+// the host.
 package filter

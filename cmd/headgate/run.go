@@ -168,8 +168,8 @@ func (p *runPlan) checkStart() error {
 		return err
 	}
 	if p.admin.isExposed() {
-		p.notes.warn("--admin %s: other machines can reach the admin page. Whoever reaches it sees who asks for what, and can "+
-			"change the limits", p.admin)
+		p.notes.warn("--admin %s: other machines can reach the admin page. Whoever reaches it sees who asks for what, and "+
+			"can change the limits", p.admin)
 	}
 	var err error
 	p.envoyAdmin, err = freePort() // two gateways can run side by side
