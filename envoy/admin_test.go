@@ -17,7 +17,7 @@ import (
 
 func objects(v any) (all []rig.Object) {
 	for _, o := range v.([]any) {
-		all = append(all, rig.Object(o.(map[string]any)))
+		all = append(all, o.(map[string]any))
 	}
 	return all
 }
@@ -31,16 +31,10 @@ func keyState(t *testing.T, a *rig.AdminListener, pool, key string) rig.Object {
 	return keys[0]
 }
 
-// What one worker is asked is the truth of all of them, and what it changes is in force for all.
-func TestAdminOfThreeWorkers(t *testing.T) {
-	pool := modelPool(3, 9, longWait)
-	pool.FairBy, pool.Weights = "tenant", map[string]int{"acme": 3}
-	env := rig.New(t, rig.Shared(t, 3), rig.Setup{Config: &rig.Config{Pools: []rig.Pool{pool}}})
-	admin := env.AdminListener(t, nil)
-	name := env.PoolName("model")
-
-	var held, waiting []*rig.Pending
-	for worker := range 3 { // each has one that runs and one that waits
+// onEachWorker has each of three workers run one request and let another one wait.
+func onEachWorker(t *testing.T, env *rig.Env) (held, waiting []*rig.Pending) {
+	t.Helper()
+	for worker := range 3 {
 		conn := env.H2On(t, worker)
 		id := fmt.Sprintf("held%d", worker)
 		p := conn.Send(rig.Call{Script: rig.Script{ID: id, HeaderGate: id}, Tenant: "acme"})
@@ -52,6 +46,18 @@ func TestAdminOfThreeWorkers(t *testing.T) {
 		waiting = append(waiting, conn.Send(rig.Call{Script: rig.Script{ID: fmt.Sprintf("waits%d", worker)}, Tenant: "<zeta>"}))
 		env.AwaitGauge(t, "model", "queued", int64(worker+1))
 	}
+	return held, waiting
+}
+
+// What one worker is asked is the truth of all of them, and what it changes is in force for all.
+func TestAdminOfThreeWorkers(t *testing.T) {
+	pool := modelPool(3, 9, longWait)
+	pool.FairBy, pool.Weights = "tenant", map[string]int{"acme": 3}
+	env := rig.New(t, rig.Shared(t, 3), rig.Setup{Config: &rig.Config{Pools: []rig.Pool{pool}}})
+	admin := env.AdminListener(t, nil)
+	name := env.PoolName("model")
+
+	held, waiting := onEachWorker(t, env)
 	rig.Eventually(t, rig.Patience, "all three workers report", func() bool {
 		return admin.Ask(t, "GET", "/headgate/v1/state", "")["workers"] == 3.0
 	})
@@ -103,19 +109,19 @@ func TestAdminOfThreeWorkers(t *testing.T) {
 func TestAdminServesThePageOnRealListeners(t *testing.T) {
 	env := governed(t, 2, modelPool(3, 0, ""))
 	admin := env.AdminListener(t, nil)
-	r, body := admin.Do(t, "GET", "/headgate/", "", "accept-encoding", "gzip")
-	require.Equal(t, http.StatusOK, r.StatusCode)
+	r := admin.Do(t, "GET", "/headgate/", "", "accept-encoding", "gzip")
+	require.Equal(t, http.StatusOK, r.Status)
 	require.Equal(t, "gzip", r.Header.Get("content-encoding"))
 	require.Equal(t, []string{"text/html; charset=utf-8"}, r.Header.Values("content-type"))
 	require.Contains(t, r.Header.Get("content-security-policy"), "default-src 'none'")
-	unpacked, err := gzip.NewReader(bytes.NewReader(body))
+	unpacked, err := gzip.NewReader(bytes.NewReader(r.Body))
 	require.NoError(t, err)
 	page, err := io.ReadAll(unpacked)
 	require.NoError(t, err)
 	require.Contains(t, string(page), "</html>")
-	r, body = admin.Do(t, "HEAD", "/headgate/", "")
-	require.Equal(t, http.StatusOK, r.StatusCode)
-	require.Empty(t, body)
+	r = admin.Do(t, "HEAD", "/headgate/", "")
+	require.Equal(t, http.StatusOK, r.Status)
+	require.Empty(t, r.Body)
 	for _, c := range []struct {
 		method, path, body string
 		headers            []string
@@ -131,15 +137,15 @@ func TestAdminServesThePageOnRealListeners(t *testing.T) {
 		{"PUT", "/headgate/v1/limits", strings.Repeat(" ", 5000), []string{"content-type", "application/json"}, http.StatusRequestEntityTooLarge},
 		{"PUT", "/headgate/v1/limits", strings.Repeat(" ", 500_000), []string{"content-type", "application/json"}, http.StatusRequestEntityTooLarge},
 	} {
-		r, body := admin.Do(t, c.method, c.path, c.body, c.headers...)
-		require.Equal(t, c.status, r.StatusCode, "%s %s %v: %.200s", c.method, c.path, c.headers, body)
+		r := admin.Do(t, c.method, c.path, c.body, c.headers...)
+		require.Equal(t, c.status, r.Status, "%s %s %v: %.200s", c.method, c.path, c.headers, r.Body)
 		require.Equal(t, "nosniff", r.Header.Get("x-content-type-options"))
 	}
 	request, err := http.NewRequest(http.MethodGet, admin.URL+"/headgate/v1/state", nil)
 	require.NoError(t, err)
 	request.Host = "rebound.example"
-	r, err = http.DefaultClient.Do(request)
+	rebound, err := http.DefaultClient.Do(request)
 	require.NoError(t, err)
-	defer r.Body.Close()
-	require.Equal(t, http.StatusForbidden, r.StatusCode)
+	defer rebound.Body.Close()
+	require.Equal(t, http.StatusForbidden, rebound.StatusCode)
 }

@@ -41,12 +41,21 @@ func (e *Env) AdminListener(t testing.TB, more Object) *AdminListener {
 			t.Errorf("remove the admin listener: %v", err)
 		}
 	})
-	return &AdminListener{URL: fmt.Sprintf("http://127.0.0.1:%d", port), client: http.Client{Timeout: Patience,
-		Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true}}} // each request may meet another worker
+	// Each request has a connection of its own, and so may meet another worker.
+	transport := &http.Transport{DisableKeepAlives: true, DisableCompression: true}
+	return &AdminListener{URL: fmt.Sprintf("http://127.0.0.1:%d", port),
+		client: http.Client{Timeout: Patience, Transport: transport}}
 }
 
-// Do sends a request and returns the answer, with its body read.
-func (a *AdminListener) Do(t testing.TB, method, path, body string, headers ...string) (*http.Response, []byte) {
+// An AdminAnswer is an answer of an admin listener's.
+type AdminAnswer struct {
+	Status int
+	Header http.Header
+	Body   []byte
+}
+
+// Do sends a request and returns the answer.
+func (a *AdminListener) Do(t testing.TB, method, path, body string, headers ...string) AdminAnswer {
 	t.Helper()
 	request, err := http.NewRequest(method, a.URL+path, bytes.NewReader([]byte(body)))
 	if err != nil {
@@ -64,16 +73,16 @@ func (a *AdminListener) Do(t testing.TB, method, path, body string, headers ...s
 	if err != nil {
 		t.Fatalf("%s %s: %v", method, path, err)
 	}
-	return response, text
+	return AdminAnswer{response.StatusCode, response.Header, text}
 }
 
 // Ask is Do for an answer that is 200 and JSON.
 func (a *AdminListener) Ask(t testing.TB, method, path, body string) Object {
 	t.Helper()
-	response, text := a.Do(t, method, path, body, "content-type", "application/json")
+	answer := a.Do(t, method, path, body, "content-type", "application/json")
 	var object Object
-	if err := json.Unmarshal(text, &object); err != nil || response.StatusCode != http.StatusOK {
-		t.Fatalf("%s %s: got %s %.300s, want 200 and JSON (%v)", method, path, response.Status, text, err)
+	if err := json.Unmarshal(answer.Body, &object); err != nil || answer.Status != http.StatusOK {
+		t.Fatalf("%s %s: got %d %.300s, want 200 and JSON (%v)", method, path, answer.Status, answer.Body, err)
 	}
 	return object
 }
