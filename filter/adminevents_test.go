@@ -271,3 +271,65 @@ func TestAdminTellsWhatShadowWouldDo(t *testing.T) {
 	requireMembers(t, events[0], object{"reason": noPermit, "status": nil})
 	require.Equal(t, "shadow", a.state("")["mode"])
 }
+
+// Many who ask at once, while a worker does not answer: some wait for it, the others are answered with what is known.
+// Those who leave meanwhile are forgotten.
+func TestAdminBoundsThoseWhoWait(t *testing.T) {
+	a := startAdmin(t, 2, config(pool("model", 2)))
+	a.sendModel(1, "m")
+	a.heard()
+	a.host.Worker(1).Kill()
+	var all []*wasmtest.Stream
+	waiting := 0
+	for range 60 {
+		s := a.admin.Stream(0)
+		s.RequestHeaders(adminHeaders("GET", "/headgate/v1/state"), true)
+		all = append(all, s)
+		if s.LocalReply() == nil {
+			waiting++
+		}
+	}
+	require.Equal(t, 32, waiting)
+	for _, s := range all[:10] {
+		s.ClientGone()
+	}
+	a.host.Run(110 * ms)
+	for i, s := range all {
+		require.Equal(t, i >= 10, s.LocalReply() != nil, "request %d", i)
+	}
+	require.LessOrEqual(t, a.host.MaxActions(), 32)
+}
+
+// A context that ends gives its place up: nobody waits for it.
+func TestAdminForgetsContextsThatHaveEnded(t *testing.T) {
+	a := startAdmin(t, 2, config(pool("model", 2)))
+	a.sendModel(0, "m").Respond(200, "ok")
+	a.sendModel(1, "m").Respond(200, "ok")
+	a.heard()
+	a.state("")
+	for i := range 40 { // each makes a context of its own on each thread
+		a.reload(config(pool("model", 3+i)))
+		a.sendModel(0, "m").Respond(200, "ok")
+		a.sendModel(1, "m").Respond(200, "ok")
+		a.heard()
+	}
+	since := a.host.Elapsed()
+	require.Equal(t, 2.0, a.state("")["workers"])
+	require.Less(t, a.host.Elapsed()-since, 5*ms)
+	places, _, _ := a.host.SharedData().Get("headgate/3/default/places")
+	require.LessOrEqual(t, len(places), 1+17*8, "places are used again")
+}
+
+// With all places taken, by contexts that died long ago, a new one takes one of theirs.
+func TestAdminFindsAPlaceAmongTheDead(t *testing.T) {
+	a := startAdmin(t, 2, config(pool("model", 2)))
+	table := []byte{1}
+	for i := range 256 {
+		table = append(table, 1)
+		table = append(table, byte(i), 1, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0)
+	}
+	a.host.SharedData().Set("headgate/3/default/places", table)
+	a.sendModel(1, "m")
+	a.heard()
+	require.Equal(t, 2.0, a.state("")["workers"])
+}

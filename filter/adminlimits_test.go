@@ -117,3 +117,14 @@ func TestAdminWaitsForABodyInVain(t *testing.T) {
 	gone.ClientGone()
 	a.requireQuiet()
 }
+
+// The name of a key of several dimensions has a control character between its values. It comes back as it was told.
+func TestAdminNamesKeysOfSeveralDimensions(t *testing.T) {
+	a := startAdmin(t, 2, config(pool("model", 1, "key", []string{"tenant", "model"})))
+	a.send(0, "x-tenant", "acme", "x-model", "m")
+	const name = "acme\x1fm"
+	requireMembers(t, a.key("model", name), object{"limit": 1.0, "inflight": 1.0})
+	requireMembers(t, a.put(1, `{"pool": "model", "key": "acme\u001fm", "limit": 2}`), object{"key": name, "limit": 2.0})
+	require.Equal(t, []any{"tenant", "model"}, list(a.state("")["pools"])[0]["key"])
+	require.Len(t, list(list(a.state("?key=acme%1Fm")["pools"])[0]["keys"]), 1)
+}
