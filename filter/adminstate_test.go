@@ -97,6 +97,30 @@ func TestAdminTellsManyKeysPageByPage(t *testing.T) {
 	a.refusedWith(a.ask(0, "GET", "/headgate/v1/state?limit=x", ""), 400, "limit")
 }
 
+// A page goes on in the next pool, and holds no more for it.
+func TestAdminPagesGoOverPools(t *testing.T) {
+	a := startAdmin(t, 1, config(pool("model", 1), pool("more", 1), object{"name": "gateway", "limit": 100}))
+	for i := range 15 {
+		a.sendModel(0, fmt.Sprint(i)).Respond(200, "ok")
+	}
+	var sizes []int
+	for after := ""; ; {
+		s := a.state("?limit=10&after=" + after)
+		n := 0
+		for _, p := range list(s["pools"]) {
+			n += len(list(p["keys"]))
+		}
+		sizes = append(sizes, n)
+		next, more := s["next"]
+		if !more {
+			break
+		}
+		after = next.(string)
+	}
+	require.Equal(t, []int{10, 10, 10, 1}, sizes)
+	require.Len(t, list(a.state("?after=nonsense")["pools"])[0]["keys"], 15, "what is no place is the beginning")
+}
+
 // Of many tenants the busiest are told, most inflight first.
 func TestAdminTellsTheBusiestTenants(t *testing.T) {
 	a := startAdmin(t, 3, config(fair("model", 500, "queue", 0)))
