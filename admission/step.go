@@ -172,6 +172,8 @@ func (m *Machine) apply() Verdict {
 		m.release()
 	case OpReport:
 		m.report()
+	case OpTell:
+		m.learn()
 	case OpCancel:
 		verdict = m.cancel()
 	case OpExpire:
@@ -236,23 +238,34 @@ func (m *Machine) cancel() Verdict {
 
 // release gives a permit back and takes into account how its request ended.
 func (m *Machine) release() {
-	r, op := &m.rec, m.op
 	hold, charged := Duration(0), false
-	if s := op.Shaping; s != nil {
-		hold, charged = r.holdTime(s, op.Outcome, op.RetryAfter)
-		if op.Outcome == OutcomeFailure {
-			r.breaker.raisePenalty(s.Breaker)
-			r.breaker.noteStatus(op.Status)
-		}
-		r.countOutcome(op.Now, s.Breaker, ticketID{op.Me.Seat, op.Seq}, op.BreakerGen, op.Outcome)
-		switch {
-		case op.Pushback && s.Headroom != nil:
-			r.onPushback(op.Now, s)
-		case op.Outcome == OutcomeSuccess:
-			r.regrow(op.Now, s)
+	if op := m.op; op.Shaping != nil {
+		hold, charged = m.rec.holdTime(op)
+		if !op.Told {
+			m.learn()
 		}
 	}
 	m.returnPermit(hold, charged)
+}
+
+// learn takes into account what a request's end says of the provider.
+func (m *Machine) learn() {
+	r, op := &m.rec, m.op
+	s := op.Shaping
+	if s == nil {
+		return
+	}
+	if op.Outcome == OutcomeFailure {
+		r.breaker.raisePenalty(s.Breaker)
+		r.breaker.noteStatus(op.Status)
+	}
+	r.countOutcome(op.Now, s.Breaker, ticketID{op.Me.Seat, op.Seq}, op.BreakerGen, op.Outcome)
+	switch {
+	case op.Pushback && s.Headroom != nil:
+		r.onPushback(op.Now, s)
+	case op.Outcome == OutcomeSuccess:
+		r.regrow(op.Now, s)
+	}
 }
 
 // report ends the probe as soon as its answer has begun; its stream may go on for hours.

@@ -321,7 +321,7 @@ func (r *Records) Release(p Permit, f admission.Finish) {
 	if k.probe == p.Seq {
 		k.probe = 0
 	}
-	f.BreakerGen, f.Use = p.BreakerGen, admission.Duration(r.now-p.Since)
+	f.BreakerGen, f.Use, f.Told = p.BreakerGen, admission.Duration(r.now-p.Since), p.Told
 	later := k.contended()
 	k.journal = append(k.journal, admission.Release(admission.Target{}, p.Tenant, p.Seq, f))
 	r.storeJournal(k, later)
@@ -358,6 +358,18 @@ func (r *Records) Report(p *Permit, o admission.Outcome) {
 	k.probe = 0
 	later := k.contended()
 	k.journal = append(k.journal, admission.Report(admission.Target{}, p.Seq, o))
+	r.storeJournal(k, later)
+}
+
+// Tell tells how a permit's request ended, before the permit is given back.
+func (r *Records) Tell(p *Permit, f admission.Finish) {
+	k := p.Key
+	if k.probe == p.Seq {
+		k.probe = 0
+	}
+	f.BreakerGen, p.Told = p.BreakerGen, true
+	later := k.contended()
+	k.journal = append(k.journal, admission.Tell(admission.Target{}, p.Tenant, p.Seq, f))
 	r.storeJournal(k, later)
 }
 

@@ -323,7 +323,7 @@ func (r *Records) truth(k *Key, before bool) admission.Truth {
 			Deadline: t.Due, Budget: uint32((t.Due - t.Since) / millisecond)})
 	}
 	for i := 0; before && i < len(k.journal); i++ {
-		if op := &k.journal[i]; op.Kind != admission.OpReport {
+		if op := &k.journal[i]; op.Kind != admission.OpReport && op.Kind != admission.OpTell {
 			r.inflight[tenantIn(&r.inflight, op.Tenant, 0)].Inflight++
 		}
 	}
