@@ -11,6 +11,7 @@ type Machine struct {
 	single     [1]*Op   // scratch of Step
 	view       view     // of a step in place
 	copy       []byte   // Step's copy of a state
+	before     []byte   // a state as it was before several steps in place
 	ownGranted bool     // the acquire's own ticket has been granted
 	refused    bool     // an acquire has been refused
 	lost       bool     // the record is made in place of one that was lost
@@ -39,12 +40,11 @@ func (m *Machine) Steps(state []byte, ops []*Op) (next []byte, effect *Effect) {
 // Change is Steps for a caller that has no more use for state: its bytes, and those up to its capacity, may change, and
 // may be what is returned.
 func (m *Machine) Change(state []byte, ops []*Op) (next []byte, effect *Effect) {
-	if len(ops) == 1 {
-		if next, done := m.stepInPlace(state, ops[0]); done {
-			return next, &m.effect
-		}
+	next, done, before := m.changeInPlace(state, ops)
+	if done {
+		return next, &m.effect
 	}
-	return m.stepGenerally(state, ops)
+	return m.stepGenerally(before, ops)
 }
 
 // stepGenerally decodes the record, carries the operations out and encodes it.
