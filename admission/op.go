@@ -60,7 +60,7 @@ type Op struct {
 
 	Tenant uint64   // acquire, release, cancel: the tenant's id; 0 if the pool isn't fair by tenant
 	Weight uint32   // acquire: the tenant's weight, >= 1
-	Seq    uint32   // acquire, release, cancel, report, tell: the ticket's number, not 0, unique within the worker incarnation
+	Seq    uint32   // acquire, release, cancel, report, tell: the ticket's number in its worker's incarnation, not 0
 	Queue  int      // acquire: how many may wait
 	Fair   bool     // acquire: a tenant may take its share of the queue only
 	Budget Duration // acquire: how long to wait at most; <= 0: not at all
