@@ -16,6 +16,7 @@ var kindNames = [...]string{
 	admission.OpReport:    "report",
 	admission.OpTell:      "tell",
 	admission.OpRetire:    "retire",
+	admission.OpRetune:    "retune",
 }
 
 var verdictNames = [...]string{
