@@ -20,8 +20,9 @@ type double struct {
 	mu     sync.Mutex
 	state  state
 	events []event
-	fault  string // what it says to every change of a limit
-	away   bool   // it closes connections without an answer
+	fault  string        // what it says to every change of a limit
+	away   bool          // it closes connections without an answer
+	gate   chan struct{} // while it is there no request is answered
 	asked  []string
 	puts   []string
 }
@@ -65,6 +66,20 @@ func (d *double) goAway(away bool) {
 	d.away = away
 }
 
+// stall makes requests wait for their answer until the function is called.
+func (d *double) stall() (goOn func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	gate := make(chan struct{})
+	d.gate = gate
+	return func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.gate = nil
+		close(gate)
+	}
+}
+
 // requests returns what was asked since the last call.
 func (d *double) requests() []string {
 	d.mu.Lock()
@@ -78,8 +93,11 @@ func (d *double) counted(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		d.mu.Lock()
 		d.asked = append(d.asked, r.URL.RequestURI())
-		away := d.away
+		away, gate := d.away, d.gate
 		d.mu.Unlock()
+		if gate != nil {
+			<-gate
+		}
 		if away {
 			panic(http.ErrAbortHandler)
 		}
