@@ -21,6 +21,7 @@ var scenes = []struct {
 }{
 	{"flooded", flooded, []string{"Full: model gpt-4o", "acme runs 11 of 17", "13 wait, the oldest for 4.2 s"}},
 	{"broken", broken, []string{"Provider: model gpt-4o", "breaker open, next try in 12 s", "5 wait"}},
+	{"shared", shared, []string{"Full: gpu", "45 of 40 run, for 23 tenants", "110 wait, the oldest for 63 s"}},
 	{"free", free, []string{"Free: nobody waits"}},
 }
 

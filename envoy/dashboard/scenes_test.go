@@ -91,6 +91,26 @@ func free() (state, []event) {
 	return s, nil
 }
 
+// shared: many tenants share a pool whose limit was lowered by hand, another is closed, a third has permits on hold.
+func shared() (state, []event) {
+	var many []tenant
+	for i := range 23 {
+		many = append(many, tenant{Tenant: fmt.Sprintf("team-%02d", i), Inflight: 1 + i%3, Queued: (i * 7) % 11})
+	}
+	gpu := pooling("gpu", 40, []string{}, holding("gpu", 40, many...))
+	gpu.Source, gpu.Configured, gpu.Queue, gpu.MaxWaitMs, gpu.Fair, gpu.Breaker = "override", 64, 500, 90_000, true, true
+	gpu.Keys[0].Source, gpu.Keys[0].Configured, gpu.Keys[0].OldestWaitMs = "override", 64, 63_000
+	gpu.Waits.Slots = waves(60, 9000, 71_000)
+	gpu.Outcomes = map[string]int64{"evaluated": 1_204_114, "admitted": 1_190_221, "admitted_after_wait": 804_331, "expired_deadline": 9114, "completed": 1_190_110}
+	model := pooling("model", 8, []string{"model"}, holding("gpt-4o", 0), holding("gpt-4o-mini", 8, tenant{Tenant: "team-01", Inflight: 5, Queued: 2}))
+	model.Holds, model.Queue = true, 20
+	model.Keys[0].Source, model.Keys[0].Configured = "override", 8
+	model.Keys[1].OnHold, model.Keys[1].HoldChangeMs, model.Keys[1].Source, model.Keys[1].OldestWaitMs = 3, 1400, "fleet", 350
+	model.Outcomes = map[string]int64{"evaluated": 5120, "admitted": 4000, "rejected_closed": 1120, "completed": 4000}
+	model.sum()
+	return state{Domain: "eu-west", Mode: "enforce", Workers: 16, Pools: []*poolState{gpu, model}}, nil
+}
+
 // waves is ten minutes of waits that rise and fall between two values and rise towards the end.
 func waves(n, low, high int) []slot {
 	var slots []slot

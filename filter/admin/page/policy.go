@@ -5,7 +5,7 @@ package page
 // Policy is the page's content security policy.
 const Policy = "" +
 	"default-src 'none'; " +
-	"script-src 'sha256-L9qqXtla+ipRxD8/RUuytSH7Cg0+6wfZcesqJZTcjUY='; " +
-	"style-src 'sha256-FDuqqg6L88Y9YnBmL0iAkbNGRYZkRjbCbM5BdO5l01s='; " +
+	"script-src 'sha256-73v+K0spwB5nBea9MepuabzTBXHdWsxjZZ3iWgvSOvg='; " +
+	"style-src 'sha256-j5pP1il22cCOcuBjND9x/RWTVVEB+brJI/SYqb1l260='; " +
 	"connect-src 'self'; img-src data:; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
