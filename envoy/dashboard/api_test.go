@@ -3,6 +3,7 @@ package dashboard
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -36,7 +37,7 @@ func listen(t *testing.T, s state) *double {
 		w.Header().Set("content-type", "text/html; charset=utf-8")
 		w.Header().Set("content-encoding", "gzip")
 		w.Header().Set("content-security-policy", page.Policy)
-		fmt.Fprint(w, page.Gzip)
+		_, _ = io.WriteString(w, page.Gzip)
 	})
 	mux.HandleFunc("GET /headgate/v1/state", d.serveState)
 	mux.HandleFunc("GET /headgate/v1/events", d.serveEvents)
@@ -57,6 +58,17 @@ func (d *double) change(f func(*state)) {
 	for _, p := range d.state.Pools {
 		p.sum()
 	}
+}
+
+// tell adds an event of now.
+func (d *double) tell(e event) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	e.ID, e.AtMs = 1, time.Now().UnixMilli()
+	if n := len(d.events); n > 0 {
+		e.ID = d.events[n-1].ID + 1
+	}
+	d.events = append(d.events, e)
 }
 
 // goAway makes it answer nothing, or answer again.

@@ -143,15 +143,16 @@ func (p *tab) shows(selector string, words ...string) {
 func (p *tab) within(bound time.Duration, selector string, words ...string) {
 	p.t.Helper()
 	var text string
+	var missing []string
 	if !rig.Poll(bound, func() bool {
-		text = p.text(selector)
+		text, missing = p.text(selector), nil
 		for _, w := range words {
 			if !strings.Contains(text, w) {
-				return false
+				missing = append(missing, w)
 			}
 		}
-		return true
+		return len(missing) == 0
 	}) {
-		p.t.Fatalf("after %v %s lacks one of %q: %q", bound, selector, words, text)
+		p.t.Fatalf("after %v %s lacks %q: %q", bound, selector, missing, text)
 	}
 }

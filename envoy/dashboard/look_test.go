@@ -25,21 +25,22 @@ var scenes = []struct {
 	{"free", free, []string{"Free: nobody waits"}},
 }
 
-// On every width, in light and dark, the story stands at the top, and nothing is wider than the window.
+// On every width the story stands at the top, and nothing is wider than the window. The pictures are in light and dark.
 func TestStoriesFitEveryScreen(t *testing.T) {
+	t.Parallel()
 	for _, scene := range scenes {
 		t.Run(scene.name, func(t *testing.T) {
+			t.Parallel()
 			s, events := scene.load()
 			d := listen(t, s)
 			d.events = events
 			p := open(t, d.page(), 1280, 900)
 			p.shows("#sentence", scene.shows...)
 			for _, width := range []int64{360, 768, 1280, 1920, 3840} {
+				p.do(chromedp.EmulateViewport(width, max(800, width*9/16)))
+				p.fits(width)
 				for _, scheme := range []string{"light", "dark"} {
-					p.do(chromedp.EmulateViewport(width, max(800, width*9/16)))
-					p.prefers("prefers-color-scheme", scheme)
-					p.fits(width)
-					p.shoot(fmt.Sprintf("%s-%d-%s.png", scene.name, width, scheme))
+					p.shoot(scheme, fmt.Sprintf("%s-%d-%s.png", scene.name, width, scheme))
 				}
 			}
 		})
@@ -54,11 +55,12 @@ func (p *tab) fits(width int64) {
 	require.LessOrEqual(p.t, js[int64](p, `document.documentElement.scrollWidth`), width)
 }
 
-func (p *tab) shoot(name string) {
+func (p *tab) shoot(scheme, name string) {
 	p.t.Helper()
 	if *shotsFlag == "" {
 		return
 	}
+	p.prefers("prefers-color-scheme", scheme)
 	picture, err := chromedp.Run(p.ctx, chromedp.FullScreenshot(100))
 	require.NoError(p.t, err)
 	require.NoError(p.t, os.WriteFile(filepath.Join(*shotsFlag, name), picture, 0o644))

@@ -44,6 +44,7 @@ func (d *double) statesAsked() int {
 }
 
 func TestFiguresAreThoseOfTheState(t *testing.T) {
+	t.Parallel()
 	s, events := flooded()
 	d := listen(t, s)
 	d.events = events
@@ -58,7 +59,9 @@ func TestFiguresAreThoseOfTheState(t *testing.T) {
 	require.Contains(t, p.text(`[data-pool="model"] [data-outcome=rejected_queue_full]`), "62")
 	require.Equal(t, "794 ms\n2.9 s\n4.8 s", p.text(`[data-pool="model"] .key dd`))
 	p.shows("#refusals", "no permit and no place in the queue (429)", "8 times", "no permit within the time it could wait (429)", "after waiting 3.1 s", "from 12 to 17, by hand")
-	p.shows("#slowest", "9.1 s", "8.4 s", "acme had 11 of 17")
+	p.shows("#slowest", "9.1 s", "8.4 s")
+	d.tell(event{Kind: "waited", Pool: "model", Key: "gpt-4o", Tenant: "globex", WaitMs: 7700})
+	p.shows("#slowest", "7.7 s\n\nglobex waited; acme had 11 of 17, admitted at ")
 
 	// One refresh after a change has it all: the page asks once a second, and has asked twice at most when it shows it.
 	d.requests()
@@ -81,6 +84,7 @@ func (p *tab) edit(lane, text string) {
 }
 
 func TestLimitIsRaisedInPlace(t *testing.T) {
+	t.Parallel()
 	s, _ := flooded()
 	d := listen(t, s)
 	p := open(t, d.page(), 1280, 900)
@@ -114,6 +118,7 @@ func (p *tab) value(lane string) string {
 }
 
 func TestBadLimitIsRefusedInPlace(t *testing.T) {
+	t.Parallel()
 	s, _ := flooded()
 	d := listen(t, s)
 	p := open(t, d.page(), 1280, 900)
@@ -141,6 +146,7 @@ func TestBadLimitIsRefusedInPlace(t *testing.T) {
 
 // A refresh takes neither the focus nor what somebody types, moves no lane under it, and makes no element anew.
 func TestRefreshLeavesTheUserAlone(t *testing.T) {
+	t.Parallel()
 	s, _ := flooded()
 	d := listen(t, s)
 	p := open(t, d.page(), 1280, 900)
@@ -170,6 +176,7 @@ var hostile = []string{
 }
 
 func TestHostileNamesAreText(t *testing.T) {
+	t.Parallel()
 	pool := pooling("model", 9, []string{"model"})
 	var events []event
 	for i, name := range hostile {
@@ -215,6 +222,7 @@ func percent(text string) string {
 }
 
 func TestGatewayGoesAwayAndComesBack(t *testing.T) {
+	t.Parallel()
 	s, _ := flooded()
 	d := listen(t, s)
 	p := open(t, d.page(), 1280, 900)
@@ -235,6 +243,7 @@ func TestGatewayGoesAwayAndComesBack(t *testing.T) {
 }
 
 func TestHiddenPageAsksNothing(t *testing.T) {
+	t.Parallel()
 	s, _ := flooded()
 	d := listen(t, s)
 	p := open(t, d.page(), 1280, 900)
@@ -262,6 +271,7 @@ func TestHiddenPageAsksNothing(t *testing.T) {
 }
 
 func TestTwoThousandKeys(t *testing.T) {
+	t.Parallel()
 	d := listen(t, crowded(2000, 80))
 	p := open(t, d.page(), 1280, 900)
 	p.shows(`[data-pool="tenant"]`, "The 50 busiest of 2,000 keys. Search finds the others.")
@@ -309,6 +319,7 @@ func TestTwoThousandKeys(t *testing.T) {
 }
 
 func TestSearchFindsTenants(t *testing.T) {
+	t.Parallel()
 	s, events := flooded()
 	d := listen(t, s)
 	d.events = events
@@ -322,6 +333,7 @@ func TestSearchFindsTenants(t *testing.T) {
 
 // A screen reader hears changes of the story and nothing else, and a keyboard reaches everything and sees where it is.
 func TestPageIsQuietAndReachable(t *testing.T) {
+	t.Parallel()
 	s, _ := flooded()
 	d := listen(t, s)
 	p := open(t, d.page(), 1280, 900)
