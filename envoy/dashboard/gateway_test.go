@@ -77,6 +77,8 @@ func TestPageOnTheGatewayUnderLoad(t *testing.T) {
 	require.Equal(t, "m1", k.Key)
 	require.Equal(t, fmt.Sprint(k.Inflight, k.OnHold, k.Queued), strings.Join(strings.Fields(p.figures(m1))[:3], " "))
 
+	p.shoot("light", "gateway-1280-light.png")
+
 	p.edit(m1, "abc"+kb.Enter)
 	p.shows(m1, "The limit must be a whole number")
 	p.edit(m1, "23"+kb.Enter)
@@ -92,7 +94,8 @@ func TestPageOnTheGatewayUnderLoad(t *testing.T) {
 		require.Equal(t, 200, w.Wait().Status)
 	}
 	p.shows("#sentence", "Free: nobody waits")
-	p.shows("#slowest", "globex", "pool dash_model m1", "POST ")
+	p.shows("#slowest", "globex waited; acme had 11 of 17", "pool dash_model m1", "POST ")
+	p.shoot("dark", "gateway-after-1280-dark.png")
 }
 
 // When the provider fails, the page says that it is the provider.

@@ -240,6 +240,30 @@ func TestGatewayGoesAwayAndComesBack(t *testing.T) {
 	p.shows("#link", "Live")
 	p.shows(lane("model", "gpt-4o"), "7 s")
 	require.Empty(t, p.text("#away"))
+
+	// An Envoy that has started anew counts from zero, and has events of its own.
+	d.tell(event{Kind: "cancelled", Pool: "model", Tenant: "hooli"})
+	d.tell(event{Kind: "cancelled", Pool: "model", Tenant: "umbrella"})
+	p.shows("#refusals", "hooli", "umbrella")
+	d.mu.Lock()
+	d.events = nil
+	d.mu.Unlock()
+	d.tell(event{Kind: "reaped", Pool: "model", Tenant: "initech"})
+	d.change(func(s *state) { s.Pools[0].Outcomes = map[string]int64{"evaluated": 3, "admitted": 3} })
+	p.shows("#refusals", "Given back its worker died", "initech")
+	require.NotContains(t, p.text("#refusals"), "hooli")
+	p.shows(`[data-pool="model"] [data-outcome=admitted]`, "Admitted\t0\t0\t3")
+}
+
+func TestShadowSaysThatNobodyIsHeldBack(t *testing.T) {
+	t.Parallel()
+	s, _ := flooded()
+	s.Mode = "shadow"
+	s.Pools[0].Outcomes["shadow_would_reject"] = 7
+	p := open(t, listen(t, s).page(), 1280, 900)
+	p.shows("#sentence", "13 wait, the oldest for 4.2 s. Shadow mode: in truth nobody waits, and every request passes.")
+	p.shows("#about", "shadow: counts, lets all pass")
+	p.shows(`[data-outcome=shadow_would_reject]`, "Shadow: would refuse", "7")
 }
 
 func TestHiddenPageAsksNothing(t *testing.T) {
