@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/require"
 
@@ -113,6 +114,23 @@ func TestPageTellsAFailingProviderOnTheGateway(t *testing.T) {
 	p.shows("#answers", "The provider", "Its breaker opened after failures. It failed 3 times since this page opened")
 	p.shows("#refusals", "Breaker opened", "Refused", "the breaker is open after failures of the provider (503)")
 	p.shows(lane("dash_broken", "m2"), "Provider", "breaker open, next try in")
+}
+
+// More keys than one answer has: the page reads on where the answer says.
+func TestManyKeysOnTheGateway(t *testing.T) {
+	g := govern(t, "dashboard4", `[{"name": "dash_one", "limit": 9}, {"name": "dash_many", "key": ["tenant"], "limit": 5}]`)
+	const keys = 450
+	for i := range keys {
+		require.Equal(t, 200, g.Send(t, rig.Call{Tenant: fmt.Sprintf("t-%03d", i)}).Wait().Status)
+	}
+	g.Hold(t, "busy", rig.Call{Tenant: "t-444"})
+	p := open(t, g.url, 1280, 900)
+	p.shows("#pools", "The 8 busiest of 450 keys. Search finds the others.")
+	p.shows(lane("dash_many", "t-444"), "of 5 running")
+	p.do(chromedp.Focus(chromedp.CSS("#search")), chromedp.KeyEvent("t-4"))
+	p.shows("#pools", "50 of 450 keys match")
+	g.Up.Open("busy")
+	rig.Await(t, "it runs no more", func() bool { return p.figures(lane("dash_many", "t-444")) == "0 0 0 –" })
 }
 
 // Names as clients send them, over the wire and the state onto the page.
