@@ -131,7 +131,7 @@ func js[T any](p *tab, expression string) T {
 // text is what the elements of a selector show, one a line.
 func (p *tab) text(selector string) string {
 	p.t.Helper()
-	return js[string](p, fmt.Sprintf(`[...document.querySelectorAll(%q)].filter(e => e.checkVisibility()).map(e => e.innerText.trim()).join('\n')`, selector))
+	return js[string](p, fmt.Sprintf(`[...document.querySelectorAll(%q)].filter(e => e.checkVisibility()).map(e => e.innerText.trim()).join('\n').replaceAll('\u00a0', ' ')`, selector))
 }
 
 // shows waits until the text of a selector has all the words.
