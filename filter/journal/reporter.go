@@ -33,8 +33,8 @@ func (r *Reporter) Leave() {
 	}
 }
 
-// Answer takes a question out of the queue and answers it with a report of the journal; false: there is none. eachTenant
-// calls a function with the hash of each tenant whose name is wanted.
+// Answer takes a question out of the queue and answers it with a report of the journal; false: there is none.
+// eachTenant calls a function with the hash of each tenant whose name is wanted.
 func (r *Reporter) Answer(j *Journal, now int64, eachTenant func(func(uint64))) bool {
 	b, status := abi.Dequeue(r.queue)
 	if status != abi.StatusOK {
