@@ -410,3 +410,17 @@ func TestTopShowsThousandsOfKeys(t *testing.T) {
 	s.keys("/k2499\r")
 	s.shows(`k2499 +5 +3`, "1 match ")
 }
+
+// docs/top.md has the flags as the usage has them.
+func TestTopsFlagsAreDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../docs/top.md")
+	require.NoError(t, err)
+	flags := flagsOf(t, "top")
+	delete(flags, "help")
+	rows := regexp.MustCompile("(?m)^\\| `--(\\S+)` \\| (?:`(.*)` )?\\| (.*) \\|$").FindAllStringSubmatch(string(text), -1)
+	documented := map[string]shownFlag{}
+	for _, row := range rows {
+		documented[row[1]] = shownFlag{row[2], strings.ReplaceAll(row[3], "`", "")}
+	}
+	require.Equal(t, flags, documented)
+}
