@@ -20,7 +20,7 @@ const (
 	keysOnAPage  = 1000
 	mostPages    = 200 // of one state: more keys than any configuration allows
 	mostBytes    = 64 << 20
-	mostEvents   = 500 // of one answer
+	mostEvents   = 500 // in one answer
 )
 
 // A Client asks one admin listener.
@@ -94,6 +94,9 @@ func (c *Client) Events(ctx context.Context, after int64) (*Events, error) {
 	events := &Events{}
 	if err := c.get(ctx, "/headgate/v1/events?"+query.Encode(), events); err != nil {
 		return nil, err
+	}
+	if n := len(events.Events); n >= mostEvents { // there may be more
+		events.Last = events.Events[n-1].ID
 	}
 	return events, nil
 }

@@ -5,7 +5,6 @@ import (
 	"image/color"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	uv "github.com/charmbracelet/ultraviolet"
 )
@@ -42,7 +41,7 @@ func (t *Terminal) SVG(title string) []byte {
 	fmt.Fprintf(&b, `<rect x="0.5" y="0.5" width="%s" height="%d" rx="8" fill="%s" stroke="%s"/>`+"\n",
 		number(width-1), height-1, c.Background, c.Frame)
 	fmt.Fprintf(&b, `<g font-family="ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace" `+
-		`font-size="%d" fill="%s" xml:space="preserve">`+"\n", fontSize, c.Text)
+		`font-size="%d" fill="%s">`+"\n", fontSize, c.Text)
 	for y := range rows {
 		t.drawRow(&b, c, y)
 	}
@@ -80,7 +79,7 @@ func (t *Terminal) drawRow(b *strings.Builder, c Colours, y int) {
 	}
 	for x := 0; x < width; {
 		r, text := run{x, 0}, ""
-		for x < width && !isBlank(cells[x]) && looks[x] == looks[r.from] && isBlock(cells[x]) == isBlock(cells[r.from]) {
+		for x < width && !isBlank(cells[x]) && looks[x] == looks[r.from] && blockOf(cells[x]) == blockOf(cells[r.from]) {
 			text += cells[x].Content
 			step := max(1, cells[x].Width)
 			r.cells, x = r.cells+step, x+step
@@ -89,7 +88,11 @@ func (t *Terminal) drawRow(b *strings.Builder, c Colours, y int) {
 			x++
 			continue
 		}
-		r.drawText(b, c, y, text, looks[r.from])
+		if kind := blockOf(cells[r.from]); kind != blockNone {
+			r.drawBlocks(b, y, text, looks[r.from], kind)
+		} else {
+			r.drawText(b, y, text, looks[r.from])
+		}
 	}
 }
 
@@ -120,37 +123,49 @@ func (c Colours) of(cell *uv.Cell) look {
 
 func isBlank(cell *uv.Cell) bool { return cell == nil || strings.TrimSpace(cell.Content) == "" }
 
-// isBlock reports whether a cell is a part of it that is filled from below, or all of it that is half filled. Fonts
-// leave gaps between these.
-func isBlock(cell *uv.Cell) bool {
-	return cell != nil && (cell.Content >= "▁" && cell.Content <= "█" || cell.Content == "▒")
-}
+// A block is a kind of cells that are drawn as shapes: fonts leave gaps between these.
+type block int
 
-func (r run) drawText(b *strings.Builder, c Colours, y int, text string, l look) {
-	top := margin + y*cellHeight
-	if first, _ := utf8.DecodeRuneInString(text); isBlock(&uv.Cell{Content: string(first)}) {
-		drawBlocks(b, r, top, text, l)
-		return
+const (
+	blockNone   block = iota
+	blockFilled       // from below, in eighths
+	blockShaded
+)
+
+func blockOf(cell *uv.Cell) block {
+	switch {
+	case cell == nil:
+		return blockNone
+	case cell.Content == "▒":
+		return blockShaded
+	case cell.Content >= "▁" && cell.Content <= "█":
+		return blockFilled
 	}
-	fmt.Fprintf(b, `<text x="%s" y="%d" textLength="%s" lengthAdjust="spacingAndGlyphs"%s>%s</text>`+"\n", r.left(),
-		top+fontSize, r.width(), l.more, escape(text))
+	return blockNone
 }
 
-// drawBlocks draws blocks as one shape.
-func drawBlocks(b *strings.Builder, r run, top int, text string, l look) {
+func (r run) drawText(b *strings.Builder, y int, text string, l look) {
+	fmt.Fprintf(b, `<text x="%s" y="%d" textLength="%s" lengthAdjust="spacingAndGlyphs"%s>%s</text>`+"\n", r.left(),
+		margin+y*cellHeight+fontSize, r.width(), l.more, escape(text))
+}
+
+// drawBlocks draws blocks of one kind as one shape.
+func (r run) drawBlocks(b *strings.Builder, y int, text string, l look, kind block) {
+	if kind == blockShaded {
+		l.more += ` fill-opacity="0.45"`
+	}
 	path, x := "", margin+float64(r.from)*cellWidth
-	shade := ""
-	for _, block := range text {
-		eighths := float64(block-'▁') + 1
-		if block == '▒' {
-			eighths, shade = 8, ` fill-opacity="0.45"`
+	for _, one := range text {
+		eighths := float64(one-'▁') + 1
+		if kind == blockShaded {
+			eighths = 8
 		}
 		height := eighths / 8 * (cellHeight - 2)
-		path += fmt.Sprintf("M%s %sh%sv%sh-%sz", number(x), number(float64(top+cellHeight-1)-height), number(cellWidth),
-			number(height), number(cellWidth))
+		path += fmt.Sprintf("M%s %sh%sv%sh-%sz", number(x), number(float64(margin+(y+1)*cellHeight-1)-height),
+			number(cellWidth), number(height), number(cellWidth))
 		x += cellWidth
 	}
-	fmt.Fprintf(b, `<path d="%s" shape-rendering="crispEdges"%s%s/>`+"\n", path, l.more, shade)
+	fmt.Fprintf(b, `<path d="%s" shape-rendering="crispEdges"%s/>`+"\n", path, l.more)
 }
 
 func number(n float64) string { return strconv.FormatFloat(n, 'f', -1, 32) }

@@ -110,10 +110,12 @@ func (t *Terminal) setSize(width, height int) error {
 // Signal sends a signal to the program.
 func (t *Terminal) Signal(signal os.Signal) error { return t.cmd.Process.Signal(signal) }
 
-// Ended waits for the program's end and returns its exit status. It reports false if the program is still there then.
+// Ended waits for the program's end and returns its exit status. All that it has written is on the screen then. It
+// reports false if the program is still there after the given time.
 func (t *Terminal) Ended(within time.Duration) (status int, ended bool) {
 	select {
 	case <-t.ended:
+		t.drain()
 		return t.cmd.ProcessState.ExitCode(), true
 	case <-time.After(within):
 		return 0, false
@@ -149,17 +151,24 @@ func (t *Terminal) Sent() string {
 	return t.sent.String()
 }
 
-// Restored says what the program has left changed on the terminal, or "". The program has ended: what it wrote last is
-// there a moment later.
-func (t *Terminal) Restored() string {
-	for deadline := time.Now().Add(2 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		if left := t.leftChanged(); left == "" || time.Now().After(deadline) {
-			return left
+// endMark is a sequence that terminals ignore.
+const endMark = "\x1b_screentest\x1b\\"
+
+// drain waits until all is read that the program has written.
+func (t *Terminal) drain() {
+	if _, err := t.slave.WriteString(endMark); err != nil {
+		return
+	}
+	for deadline := time.Now().Add(2 * time.Second); !strings.Contains(t.Sent(), endMark); {
+		if time.Now().After(deadline) {
+			return
 		}
+		time.Sleep(time.Millisecond)
 	}
 }
 
-func (t *Terminal) leftChanged() string {
+// Restored says what the program, which has ended, has left changed on the terminal, or "".
+func (t *Terminal) Restored() string {
 	now, err := term.GetState(t.slave.Fd())
 	if err != nil {
 		return err.Error()

@@ -31,11 +31,12 @@ func (t theme) bar(p *palette, key *Key, width int) string {
 	for _, tenant := range key.Tenants {
 		if tenant.Inflight > 0 {
 			named += tenant.Inflight
-			segments = append(segments, segment{shown(tenant.Tenant), tenant.Inflight, p.style(t, tenant.Tenant), " "})
+			style := p.style(t, tenant.Tenant, len(segments))
+			segments = append(segments, segment{shown(tenant.Tenant), tenant.Inflight, style, " "})
 		}
 	}
 	if rest := key.Inflight - named; rest > 0 {
-		segments = append(segments, segment{"others", rest, t.others, " "})
+		segments = append(segments, segment{"others", rest, t.others[len(segments)%2], " "})
 	}
 	if key.OnHold > 0 {
 		segments = append(segments, segment{"", key.OnHold, t.held, "▒"})

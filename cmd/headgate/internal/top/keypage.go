@@ -139,11 +139,11 @@ func (m *model) tenantLines(key *Key) []string {
 	}
 	lines := []string{t.dim.Render("  " + fitted("TENANT", name) + "    RUN QUEUED WEIGHT")}
 	room := m.width - name - 27
-	for _, tenant := range key.Tenants {
+	for i, tenant := range key.Tenants {
 		bar := ""
 		if key.Limit > 0 && room > 4 {
 			cells := min(room, (tenant.Inflight*room+key.Limit-1)/key.Limit)
-			bar = m.palette.style(t, tenant.Tenant).Render(strings.Repeat(" ", cells))
+			bar = m.palette.style(t, tenant.Tenant, i).Render(strings.Repeat(" ", cells))
 		}
 		queued := t.dim
 		if tenant.Queued > 0 {

@@ -16,9 +16,6 @@ func (m *model) pressed(key tea.KeyPressMsg) tea.Cmd {
 	case m.ask.kind != questionNone:
 		return m.answer(key)
 	case m.page == pageHelp || m.page == pageLines:
-		if name == "q" && m.page == pageLines || name == "ctrl+c" {
-			return m.leave()
-		}
 		m.page = pageTable
 		return nil
 	default:
@@ -97,15 +94,6 @@ func (m *model) moveBy(step int) {
 	m.choose(m.at + step)
 }
 
-func (m *model) wheel(button tea.MouseButton) {
-	switch button {
-	case tea.MouseWheelUp:
-		m.moveBy(-1)
-	case tea.MouseWheelDown:
-		m.moveBy(1)
-	}
-}
-
 // back leaves a key's page, or else takes the filter away.
 func (m *model) back() {
 	if m.page == pageKey {
@@ -133,5 +121,6 @@ func (m *model) end() tea.Cmd {
 	}
 	m.ask = question{}
 	m.options.Own.End()
+	m.say("ending the gateway: requests that run may finish (Ctrl-C: end them, too)", true)
 	return nil
 }

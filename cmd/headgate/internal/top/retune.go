@@ -2,11 +2,14 @@ package top
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
 
 	tea "charm.land/bubbletea/v2"
+
+	"github.com/headgate/headgate/cmd/headgate/internal/adminapi"
 )
 
 // A question stands in the screen's last lines until it is answered.
@@ -50,13 +53,24 @@ func (m *model) askLimit(typed string, ofPool bool) {
 
 // askBack asks whether the limit shall be that of the configuration again.
 func (m *model) askBack(ofPool bool) {
-	if c, ok := m.newChange(ofPool); ok {
+	c, ok := m.newChange(ofPool)
+	switch {
+	case ok && !c.isChanged():
+		m.say(c.name+": the limit is the configuration's", true)
+	case ok:
 		c.back = true
 		m.ask = question{kind: questionConfirm, change: c}
 		if len(c.parts) > 1 {
 			m.ask.kind = questionWhich
 		}
 	}
+}
+
+// isChanged reports whether a limit differs from the configuration's, or was set by hand to the same.
+func (c change) isChanged() bool {
+	return slices.ContainsFunc(c.parts, func(part Share) bool {
+		return part.Source == adminapi.SourceOverride || part.Limit != part.Configured
+	})
 }
 
 // newChange is a change of the chosen row's limit that has no new limit yet.
@@ -75,13 +89,13 @@ func (m *model) newChange(ofPool bool) (change, bool) {
 			c.name += " (the default of its keys)"
 		}
 		if len(c.parts) == 0 {
-			c.parts = []Share{{Limit: r.pool.Limit, Configured: r.pool.Configured}}
+			c.parts = []Share{{Limit: r.pool.Limit, Source: r.pool.Source, Configured: r.pool.Configured}}
 		}
 		return c, true
 	}
 	c := change{name: r.name(), pool: r.pool.Name, key: r.key.Name, parts: r.key.Shares, waiting: r.key.Queued}
 	if len(c.parts) == 0 {
-		c.parts = []Share{{Limit: r.key.Limit, Configured: r.key.Configured}}
+		c.parts = []Share{{Limit: r.key.Limit, Source: r.key.Source, Configured: r.key.Configured}}
 	}
 	return c, true
 }
@@ -128,7 +142,7 @@ func (m *model) answer(key tea.KeyPressMsg) tea.Cmd {
 	case questionEnd:
 		m.ask = question{}
 		if name == "y" {
-			m.options.Own.End()
+			return m.end()
 		}
 		return nil
 	case questionWhich:

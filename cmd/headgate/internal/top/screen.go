@@ -56,6 +56,7 @@ type model struct {
 	note     string // what the last change has done, or that it can't be done
 	noteGood bool
 	noteTill time.Time
+	heard    int // how many lines of the log were there when it was looked at last
 }
 
 // A page is what fills the screen.
@@ -72,6 +73,9 @@ func newModel(ctx context.Context, o Options, gateways []*gateway, colours bool)
 	m := &model{ctx: ctx, options: o, gateways: gateways, width: 80, height: 24, dark: true,
 		palette: palette{given: map[string]int{}}}
 	m.theme = themeOf(colours, true)
+	if o.Own != nil {
+		_, m.heard = o.Own.Log.Lines()
+	}
 	return m
 }
 
@@ -126,12 +130,11 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case changedMsg:
 		return m, m.changed(msg)
 	case clockMsg:
+		m.hear()
 		return m, m.tick()
 	case tea.PasteMsg:
 		m.ask.paste(msg.Content)
 		m.applyFilter()
-	case tea.MouseWheelMsg:
-		m.wheel(msg.Button)
 	case tea.KeyPressMsg:
 		return m, m.pressed(msg)
 	}
@@ -201,6 +204,18 @@ func (m *model) chosen() (row, bool) {
 		}
 	}
 	return row{}, false
+}
+
+// hear shows the newest line that the gateway of this process has said since the screen is there.
+func (m *model) hear() {
+	if m.options.Own == nil {
+		return
+	}
+	lines, total := m.options.Own.Log.Lines()
+	if total > m.heard && len(lines) > 0 {
+		m.say(shown(lines[len(lines)-1]), true)
+	}
+	m.heard = total
 }
 
 func (m *model) say(text string, good bool) {

@@ -76,36 +76,49 @@ func (m *model) tableLines(room int) []string {
 		width = width * 3 / 5
 	}
 	c := m.columnsFor(width)
-	rows, chosenFrom, chosenTo := []string{}, 0, 0
+	below := func(r row) bool { return r.finding.text != "" && !beside }
+	count, from, to := 0, 0, 0 // lines of all rows, and of which to which those of the chosen one are
 	for i, r := range m.rows {
-		if i == m.at {
-			chosenFrom = len(rows)
-		}
-		line := m.rowLine(c, r, i == m.at)
-		sentence := m.theme.of(r.finding.trouble).Render(r.finding.text)
-		switch {
-		case r.finding.text == "":
-			rows = append(rows, line)
-		case beside:
-			rows = append(rows, line+"  "+sentence)
-		default:
-			indent := strings.Repeat(" ", min(2+c.pool+1, 14))
-			rows = append(rows, line, indent+m.theme.dim.Render("└ ")+sentence)
+		first := count
+		if count++; below(r) {
+			count++
 		}
 		if i == m.at {
-			chosenTo = len(rows)
+			from, to = first, count
 		}
 	}
-	m.scrolled = scrolledTo(m.scrolled, chosenFrom, chosenTo, len(rows), room)
+	m.scrolled = scrolledTo(m.scrolled, from, to, count, room)
 	titles := m.titles(c)
 	if beside {
 		titles += "  " + m.theme.dim.Render("WHY")
 	}
-	lines := []string{titles}
-	if len(rows) == 0 {
-		return append(lines, "", "  "+m.theme.dim.Render(m.emptyText()))
+	if count == 0 {
+		return []string{titles, "", "  " + m.theme.dim.Render(m.emptyText())}
 	}
-	return append(lines, rows[m.scrolled:min(len(rows), m.scrolled+room)]...)
+	lines := []string{titles}
+	show := func(at int, line func() string) {
+		if at >= m.scrolled && at < m.scrolled+room {
+			lines = append(lines, line())
+		}
+	}
+	at := 0
+	for i, r := range m.rows {
+		sentence := m.theme.of(r.finding.trouble).Render(r.finding.text)
+		show(at, func() string {
+			line := m.rowLine(c, r, i == m.at)
+			if beside {
+				line += "  " + sentence
+			}
+			return line
+		})
+		if at++; below(r) {
+			show(at, func() string {
+				return strings.Repeat(" ", min(2+c.pool+1, 14)) + m.theme.dim.Render("└ ") + sentence
+			})
+			at++
+		}
+	}
+	return lines
 }
 
 // scrolledTo is the first line to show so that those of the chosen row are on the screen.

@@ -21,8 +21,8 @@ type theme struct {
 	warn    lipgloss.Style // requests wait, permits are all taken
 	bad     lipgloss.Style // requests are refused, a breaker is open
 	held    lipgloss.Style
-	tints   []lipgloss.Style // the tenants', in turn
-	others  lipgloss.Style   // the tenants' that have none of their own
+	tints   []lipgloss.Style  // the tenants', in turn
+	others  [2]lipgloss.Style // the tenants' that have none of their own, so that two neighbours differ
 }
 
 // themeOf is the theme for a terminal with a dark or a light background.
@@ -33,7 +33,7 @@ func themeOf(colours, dark bool) theme {
 		t.accent, t.warn, t.bad = t.strong, t.strong, t.strong
 		t.good, t.held = t.text, t.dim
 		t.tints = []lipgloss.Style{lipgloss.NewStyle().Reverse(true)}
-		t.others = t.tints[0]
+		t.others = [2]lipgloss.Style{t.tints[0], t.tints[0]}
 		return t
 	}
 	pick := lipgloss.LightDark(dark)
@@ -51,7 +51,8 @@ func themeOf(colours, dark bool) theme {
 	for _, tint := range []string{"#79c0ff", "#f0a868", "#7ee0a1", "#d2a8ff", "#f2cc60", "#ff9bce", "#76d9e6", "#c3b59b"} {
 		t.tints = append(t.tints, paint(lipgloss.Color(tint)))
 	}
-	t.others = paint(pick(lipgloss.Color("#afb8c1"), lipgloss.Color("#8b949e")))
+	t.others[0] = paint(pick(lipgloss.Color("#afb8c1"), lipgloss.Color("#8b949e")))
+	t.others[1] = paint(pick(lipgloss.Color("#d0d7de"), lipgloss.Color("#aab2bb")))
 	return t
 }
 
@@ -104,9 +105,10 @@ func (p *palette) refresh(t theme, state *State) {
 	}
 }
 
-func (p *palette) style(t theme, tenant string) lipgloss.Style {
+// style is the look of a tenant's part of a bar, which is the part at this place in it.
+func (p *palette) style(t theme, tenant string, place int) lipgloss.Style {
 	if tint, known := p.given[tenant]; known && tint < len(t.tints) {
 		return t.tints[tint]
 	}
-	return t.others
+	return t.others[place%2]
 }

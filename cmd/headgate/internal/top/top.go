@@ -29,8 +29,8 @@ type Options struct {
 
 // An Own is a gateway that this process runs, for the screen that is shown over it.
 type Own struct {
-	Lines func() []string // what the gateway has said last, oldest first
-	End   func()          // asks the gateway to end; called again it ends at once
+	Log *Log   // what the gateway says
+	End func() // asks the gateway to end; called again it ends at once
 }
 
 // Run shows the state until ctx is done, or the user has had enough. It shows it live where Out is a terminal that can

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	tea "charm.land/bubbletea/v2"
-	"charm.land/lipgloss/v2"
 	"github.com/charmbracelet/x/ansi"
 )
 
@@ -21,8 +20,6 @@ func (m *model) View() tea.View {
 	body, cursor := m.draw()
 	view := tea.NewView(body)
 	view.AltScreen = true
-	view.MouseMode = tea.MouseModeNone
-	view.WindowTitle = "headgate top"
 	view.Cursor = cursor
 	return view
 }
@@ -112,7 +109,7 @@ func (m *model) awayLine(g *gateway) string {
 		summed = ", not summed"
 	}
 	return fmt.Sprintf("%s is away since %s (%s)%s: %s", g.place(), clock(g.since),
-		until(time.Since(g.since).Milliseconds()/1000*1000+1), summed, shown(g.reason()))
+		until(max(1000, time.Since(g.since).Milliseconds()/1000*1000)), summed, shown(g.reason()))
 }
 
 // ends puts one text at the left and one at the right of a line. What doesn't fit is cut from the left one.
@@ -124,12 +121,11 @@ func (m *model) ends(left, right string) string {
 
 // sumLine is all pools in a line.
 func (m *model) sumLine() string {
-	run, wait, hold, keys := 0, 0, 0, 0
+	wait, hold, keys := 0, 0, 0
 	for _, pool := range m.state.Pools {
 		wait += pool.Queued
 		hold += pool.OnHold
 		keys += pool.KeysTotal
-		run = max(run, pool.Inflight) // a request holds a permit of each pool that it passes
 	}
 	t := m.theme
 	waiting := t.dim
@@ -256,13 +252,13 @@ func (q *question) confirmLine(t theme) string {
 	case q.busy:
 		return " " + t.dim.Render(q.change.text()+" ...")
 	}
-	return " " + t.warn.Render(q.change.text()) + " " + lipgloss.NewStyle().Inherit(t.strong).Render("y/n")
+	return " " + t.warn.Render(q.change.text()) + " " + t.strong.Render("y/n")
 }
 
 // linesPage is what the gateway of this process has said last.
 func (m *model) linesPage(room int) []string {
 	lines := []string{m.rule("what the gateway says")}
-	said := m.options.Own.Lines()
+	said, _ := m.options.Own.Log.Lines()
 	if len(said) == 0 {
 		return append(lines, "  "+m.theme.dim.Render("nothing yet"))
 	}
