@@ -114,11 +114,13 @@ func TestTopFollowsTheSizeOfItsTerminal(t *testing.T) {
 func TestTopSaysSinceWhenAGatewayIsAway(t *testing.T) {
 	a := startAdmin(t, flood())
 	s := startScreen(t, 80, 24, nil, "--admin", a.address)
-	s.shows(`m1 +17`)
+	s.shows(`m1 +17`, "q quit")
+	require.Greater(t, s.LooksOf("acme 11"), 3)
 	a.stop()
 	s.shows(regexp.QuoteMeta(a.address)+` is away since \d\d:\d\d:\d\d \(\d+ s\): connection refused`,
 		`figures of \d\d:\d\d:\d\d`,
 		`model +m1 +17 +17 +0 +13 +740ms`)
+	rig.Eventually(t, screenWithin, "the last figures are grey", func() bool { return s.LooksOf("acme 11") == 1 })
 	s.keys("l")
 	s.shows("no gateway answers: no limit can be changed")
 	a.change(func(state *adminapi.State) { state.Pools[1].Keys[0].Inflight = 12 })

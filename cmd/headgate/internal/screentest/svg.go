@@ -3,6 +3,7 @@ package screentest
 import (
 	"fmt"
 	"image/color"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -122,6 +123,20 @@ func (c Colours) of(cell *uv.Cell) look {
 }
 
 func isBlank(cell *uv.Cell) bool { return cell == nil || strings.TrimSpace(cell.Content) == "" }
+
+// LooksOf is in how many ways the characters look in the first line that has this text: by colours, bold and faint.
+func (t *Terminal) LooksOf(text string) int {
+	y := slices.IndexFunc(strings.Split(t.Text(), "\n"), func(line string) bool { return strings.Contains(line, text) })
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	looks := map[look]bool{}
+	for x := 0; y >= 0 && x < t.screen.Width(); x++ {
+		if cell := t.screen.CellAt(x, y); !isBlank(cell) {
+			looks[t.colours.of(cell)] = true
+		}
+	}
+	return len(looks)
+}
 
 // A block is a kind of cells that are drawn as shapes: fonts leave gaps between these.
 type block int
