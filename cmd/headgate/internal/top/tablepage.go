@@ -264,7 +264,7 @@ func (m *model) outcomesLine(pool *Pool) string {
 		{n["shadow_would_reject"], "would be refused", true},
 		{n["shadow_would_expire"], "would expire", true},
 	}
-	line := m.theme.dim.Render("  since its start: ")
+	line := m.theme.dim.Render("  since the start: ")
 	gap := ""
 	for _, part := range parts {
 		if part.n == 0 && part.what != "admitted" {
