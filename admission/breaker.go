@@ -1,12 +1,13 @@
 package admission
 
-// A breakerState is whether a pool key admits.
-type breakerState uint8
+// A BreakerState is whether a pool key admits.
+type BreakerState uint8
 
+// The states of a breaker.
 const (
-	breakerClosed   breakerState = iota // it admits
-	breakerOpen                         // it admits nobody until its open time is over
-	breakerHalfOpen                     // it admits one request at a time, the probe, to see how that ends
+	BreakerClosed   BreakerState = iota // it admits
+	BreakerOpen                         // it admits nobody until its open time is over
+	BreakerHalfOpen                     // it admits one request at a time, the probe, to see how that ends
 )
 
 // windowParts is the number of parts in which the breaker's window slides. A failure counts for the length of the
@@ -17,7 +18,7 @@ const windowParts = 10
 type breakerRecord struct {
 	_ incomparable
 
-	state    breakerState
+	state    BreakerState
 	gen      uint32              // counts changes of state: outcomes of requests granted before the last one don't count
 	until    int64               // open: when it becomes half open
 	trips    uint8               // openings without a success in between; doubles the open time
@@ -37,7 +38,7 @@ type ticketID struct {
 
 // isOpen is 1 when the breaker is open or half open, and 0 when it is closed.
 func (br *breakerRecord) isOpen() int {
-	if br.state == breakerClosed {
+	if br.state == BreakerClosed {
 		return 0
 	}
 	return 1
@@ -45,8 +46,8 @@ func (br *breakerRecord) isOpen() int {
 
 // advance opens a half-open breaker when its open time is over: from then on one request at a time may pass.
 func (br *breakerRecord) advance(now int64, b *Breaker) {
-	if b != nil && br.state == breakerOpen && now >= br.until {
-		br.state, br.probe = breakerHalfOpen, ticketID{}
+	if b != nil && br.state == BreakerOpen && now >= br.until {
+		br.state, br.probe = BreakerHalfOpen, ticketID{}
 		br.gen++
 	}
 }
@@ -56,9 +57,9 @@ func (br *breakerRecord) advance(now int64, b *Breaker) {
 func (r *Record) allowance(b *Breaker) int {
 	br := &r.breaker
 	switch {
-	case b == nil || br.state == breakerClosed:
+	case b == nil || br.state == BreakerClosed:
 		return int(r.Limit)
-	case br.state == breakerHalfOpen && br.probe.seq == 0:
+	case br.state == BreakerHalfOpen && br.probe.seq == 0:
 		return 1
 	}
 	return 0
@@ -71,9 +72,9 @@ func (r *Record) countOutcome(now int64, b *Breaker, id ticketID, gen uint32, o 
 	switch {
 	case b == nil:
 		r.breaker = breakerRecord{gen: br.gen}
-	case br.state == breakerHalfOpen && br.probe == id:
+	case br.state == BreakerHalfOpen && br.probe == id:
 		r.countProbe(now, b, o)
-	case br.state != breakerClosed || br.gen != gen:
+	case br.state != BreakerClosed || br.gen != gen:
 	case o == OutcomeSuccess:
 		br.level, br.row = 0, 0
 	case o == OutcomeFailure:
@@ -109,7 +110,7 @@ func (br *breakerRecord) raisePenalty(b *Breaker) {
 // trip opens the breaker, for twice as long each time in a row.
 func (br *breakerRecord) trip(now int64, b *Breaker) {
 	open := doubled(b.Open, br.trips, b.MaxOpen)
-	*br = breakerRecord{state: breakerOpen, gen: br.gen + 1, until: now + int64(open),
+	*br = breakerRecord{state: BreakerOpen, gen: br.gen + 1, until: now + int64(open),
 		trips: min(br.trips+1, maxDoublings), level: br.level, last: br.last}
 }
 
@@ -160,7 +161,7 @@ func (br *breakerRecord) sum() int {
 type breakerArray [52]byte
 
 func (br *breakerRecord) load(b *breakerArray) {
-	br.state, br.trips, br.level, br.last = breakerState(min(b[0], uint8(breakerHalfOpen))), b[1], b[2], b[3]
+	br.state, br.trips, br.level, br.last = BreakerState(min(b[0], uint8(BreakerHalfOpen))), b[1], b[2], b[3]
 	br.gen, br.until = get32(b[4:]), int64(get64(b[8:]))
 	br.probe = ticketID{seat: get16(b[16:]), seq: get32(b[20:])}
 	br.row = get16(b[18:])

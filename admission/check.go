@@ -9,7 +9,8 @@ package admission
 func (r *Record) valid() bool {
 	n := len(r.Tenants)
 	full := n == maxRecordTenants
-	if r.Limit > MaxLimit || n > maxRecordTenants || full && r.Tenants[n-1].ID != sharedTenant || r.Retired && !r.Idle() {
+	if r.Limit > MaxLimit || n > maxRecordTenants || full && r.Tenants[n-1].ID != sharedTenant ||
+		r.Retired && (!r.Idle() || r.Source != FromConfig) || r.Provisional && r.Source != FromConfig {
 		return false
 	}
 	return r.validColumns() && r.validHolders() && r.validHolds() && r.validOrder(r.byID, byID) &&

@@ -12,9 +12,13 @@ package admission
 //
 // A worker that finds its key's slot retired or taken looks the key up again. If the entry is still the key's own, the
 // worker renews it under a new generation in the same way.
+//
+// It also has the override of the pool's default limit, under which a record is made: whoever makes one has read its
+// place here, and the override with it.
 type Directory struct {
-	gen     uint32
-	entries []entry // index: slot
+	gen      uint32
+	override Override
+	entries  []entry // index: slot
 }
 
 type entry struct {
@@ -24,7 +28,11 @@ type entry struct {
 	name string
 }
 
-const directoryVersion = 1
+const (
+	directoryVersion = 2
+	directoryHead    = 10 // bytes: version 1, generation count 4, source of the override 1, its limit 4
+	entryHead        = 5  // of an entry: generation 4, length of the name 1
+)
 
 // A Place is a key's slot and the generation it has it under.
 type Place struct {
@@ -34,29 +42,42 @@ type Place struct {
 
 // Decode reads a directory. Bytes of another version are an empty directory.
 func (d *Directory) Decode(b []byte) {
-	d.gen, d.entries = 0, d.entries[:0]
-	if len(b) < 5 || b[0] != directoryVersion {
+	d.gen, d.override, d.entries = 0, Override{}, d.entries[:0]
+	if len(b) < directoryHead || b[0] != directoryVersion {
 		return
 	}
 	d.gen = get32(b[1:])
-	for b = b[5:]; len(b) >= 5 && len(b) >= 5+int(b[4]); b = b[5+int(b[4]):] {
-		d.entries = append(d.entries, entry{gen: get32(b), name: string(b[5 : 5+int(b[4])])})
+	d.SetOverride(Override{Source: Source(b[5]), Limit: int(get32(b[6:]))})
+	for b = b[directoryHead:]; len(b) >= entryHead && len(b) >= entryHead+int(b[4]); b = b[entryHead+int(b[4]):] {
+		d.entries = append(d.entries, entry{gen: get32(b), name: string(b[entryHead : entryHead+int(b[4])])})
 	}
 }
 
 // Append encodes the directory behind dst.
 func (d *Directory) Append(dst []byte) []byte {
-	var head [5]byte
+	var head [directoryHead]byte
 	head[0] = directoryVersion
 	put32(head[1:], d.gen)
+	head[5] = byte(d.override.Source)
+	put32(head[6:], boundedLimit(d.override.Limit))
 	dst = append(dst, head[:]...)
 	for i := range d.entries {
-		var b [5]byte
+		var b [entryHead]byte
 		put32(b[:], d.entries[i].gen)
 		b[4] = byte(len(d.entries[i].name))
 		dst = append(append(dst, b[:]...), d.entries[i].name...)
 	}
 	return dst
+}
+
+// Override is the override of the pool's default limit.
+func (d *Directory) Override() Override { return d.override }
+
+// SetOverride sets the override of the pool's default limit. One whose source is none for that is no override.
+func (d *Directory) SetOverride(o Override) {
+	if d.override = (Override{}); o.Source == FromPool || o.Source == FromFleet {
+		d.override = o
+	}
 }
 
 // Len is the number of slots in use, by busy keys and idle ones alike.

@@ -43,6 +43,9 @@ func (p *places) check() error {
 func (p *places) checkAtRest() error {
 	s := p.clone().(*places)
 	s.crashes, s.falseDeaths = 0, 0
+	for i := range s.tunes {
+		s.tunes[i].begun = true
+	}
 	for range 200 {
 		acts := s.actions(nil)
 		at := slices.IndexFunc(acts, func(a action) bool {
@@ -69,6 +72,9 @@ func (p *places) checkAtRest() error {
 			return fmt.Errorf("I3: drained, and left in record %d: %+v", i, r)
 		}
 	}
+	if err := s.checkOverrides(); err != nil {
+		return err
+	}
 	s.d.Decode(s.dir.b)
 	if s.d.Len() > s.maxKeys+p.spare() {
 		return fmt.Errorf("I10: %d slots for %d keys", s.d.Len(), s.maxKeys)
@@ -87,15 +93,21 @@ func (p *places) spare() int {
 
 func newPlaces(maxKeys, crashes, falseDeaths int, uses ...keyUse) *places {
 	c := &placesConfig{maxKeys: maxKeys, m: &admission.Machine{}, w: &admissiontest.Watch{}, d: &admission.Directory{}}
-	p := &places{placesConfig: c, uses: uses, crashes: crashes, falseDeaths: falseDeaths, reaped: map[string]int{}}
+	p := &places{placesConfig: c, uses: uses, crashes: crashes, falseDeaths: falseDeaths, reaped: map[string]int{}, owned: map[string]bool{}}
 	for _, u := range uses {
-		for len(p.workers) <= u.worker {
-			p.claims++
-			w := admission.Worker{Seat: uint16(len(p.workers)), Epoch: p.claims << 32}
-			p.workers = append(p.workers, placesWorker{Worker: w, known: map[string]admission.Place{}, dirty: map[string]bool{}})
-		}
+		p.addWorkers(u.worker)
 	}
 	return p
+}
+
+// addWorkers makes sure that there is a worker of that number.
+func (p *places) addWorkers(last int) {
+	for len(p.workers) <= last {
+		p.claims++
+		w := admission.Worker{Seat: uint16(len(p.workers)), Epoch: p.claims << 32}
+		p.workers = append(p.workers, placesWorker{Worker: w, known: map[string]admission.Place{}, dirty: map[string]bool{},
+			inherit: map[string]admission.Override{}})
+	}
 }
 
 func placesScopes() []scope {
@@ -113,7 +125,7 @@ func placesScopes() []scope {
 	}
 }
 
-func TestExplorePlaces(t *testing.T) { exploreScopes(t, placesScopes()) }
+func TestExplorePlaces(t *testing.T) { exploreScopes(t, append(placesScopes(), tuneScopes()...)) }
 
 // TestExploreRandomPlaces walks at random through a bigger world of keys.
 func TestExploreRandomPlaces(t *testing.T) {
@@ -127,5 +139,13 @@ func TestExploreRandomPlaces(t *testing.T) {
 			uses = append(uses, use(i/3, keyNames[i*2%3]))
 		}
 		return newPlaces(2, 1, 1, uses...)
+	}, *exploreSeed, walks)
+	exploreRandomly(t, "2 slots, 3 keys, 2 workers, 2 operators, false death", func() system {
+		var uses []keyUse
+		for i := range 8 {
+			uses = append(uses, use(i/4, keyNames[i*3%4]))
+		}
+		return newPlaces(2, 0, 1, uses...).with(byDefault(2, 0), own(3, "a", 1), own(2, "b", 0), byDefault(3, 1),
+			own(2, "a", none), byDefault(2, none), own(3, otherName, 1), own(3, otherName, none))
 	}, *exploreSeed, walks)
 }

@@ -44,6 +44,7 @@ func (p *places) actions(acts []action) []action {
 				acts = append(acts, action{actEnd, who, uint8(u)})
 			}
 		}
+		acts = p.tuneActions(acts, i)
 		for k, name := range keyNames {
 			if w.dirty[name] {
 				acts = append(acts, action{actRepair, who, uint8(k)})
@@ -72,6 +73,8 @@ func (p *places) do(a action) error {
 	case actEnd:
 		p.uses[a.what].now = phaseDone
 		p.begin(w, &job{kind: admission.OpRelease, use: int(a.what), key: p.uses[a.what].key})
+	case actTune:
+		p.beginTune(w, int(a.what))
 	case actRepair:
 		delete(w.dirty, keyNames[a.what])
 		p.begin(w, &job{kind: admission.OpReconcile, key: keyNames[a.what]})
@@ -99,6 +102,8 @@ func (p *places) begin(w *placesWorker, j *job) {
 	j.next = callDirGet
 	if place, ok := w.known[j.key]; ok {
 		p.toRecord(j, place)
+	} else if j.key == otherName {
+		p.toRecord(j, admission.Place{Slot: otherSlot})
 	}
 	w.job = j
 }
@@ -191,6 +196,8 @@ func (p *places) nextCall(i int) error {
 		j.next = callRecordSet
 	case callRecordSet:
 		return p.act(i, w, j)
+	default:
+		return p.nextTuneCall(w, j)
 	}
 	return nil
 }
@@ -206,9 +213,12 @@ func (p *places) grow(slot int) *cell {
 func (p *places) locate(i int, w *placesWorker, j *job) {
 	p.d.Decode(j.dir.b)
 	place, found := p.d.Lookup(j.key)
+	if j.tuning.seen = p.d.Override(); j.kind == admission.OpRetune && !found {
+		w.job = nil // there is no such key
+		return
+	}
 	if found && (j.refused == nil || place != *j.refused || p.mutated == mutantNoSecondLook) {
-		w.known[j.key], j.changed = place, nil
-		p.toRecord(j, place)
+		p.know(w, j, place)
 		return
 	}
 	j.tries, j.listed = 0, found
@@ -247,6 +257,9 @@ func (p *places) retireOp(j *job) *admission.Op {
 
 // retired is what a job makes of the record that it retires.
 func (p *places) retired(j *job) []byte {
+	if p.mutated == mutantDropOwn {
+		j.record.b = changed(j.record.b, func(r *admission.Record) { r.Source = admission.FromConfig })
+	}
 	if p.mutated == mutantRetireBusy {
 		var r admission.Record
 		if r.Decode(j.record.b) == nil && !r.Idle() {
@@ -263,6 +276,9 @@ func (p *places) retired(j *job) []byte {
 
 func (p *places) retire(i int, w *placesWorker, j *job) {
 	j.record = *p.grow(j.victim.Slot)
+	if p.mutated == mutantDropOwn {
+		j.record.b = changed(j.record.b, func(r *admission.Record) { r.Source = admission.FromConfig })
+	}
 	_, e := p.m.Step(j.record.b, p.retireOp(j))
 	verdict, changed := e.Verdict, e.Changed
 	if p.mutated == mutantRetireBusy && verdict == admission.VerdictBusy {
@@ -297,7 +313,7 @@ func (p *places) assign(w *placesWorker, j *job) {
 		for k := range 4 { // the gen field of the slot's entry and the count before it stay what they were
 			j.changed[1+k] = j.dir.b[1+k]
 		}
-		at := 5
+		at := 10 // the directory's head
 		for range j.victim.Slot {
 			at += 5 + int(j.changed[at+4])
 		}
@@ -308,7 +324,14 @@ func (p *places) assign(w *placesWorker, j *job) {
 func (p *places) takePlace(w *placesWorker, j *job) {
 	p.d.Decode(j.changed)
 	place, _ := p.d.Lookup(j.key)
-	w.known[j.key], j.changed = place, nil
+	p.know(w, j, place)
+}
+
+// know notes a key's place, and what its record is made under, by the directory that is decoded.
+func (p *places) know(w *placesWorker, j *job, place admission.Place) {
+	if w.known[j.key], j.changed = place, nil; p.mutated != mutantNotInherited {
+		w.inherit[j.key] = p.d.Override()
+	}
 	p.toRecord(j, place)
 }
 
@@ -316,8 +339,10 @@ func (p *places) takePlace(w *placesWorker, j *job) {
 func (p *places) op(i int, w *placesWorker, j *job) admission.Op {
 	seq := uint32(j.use + 1)
 	target := admission.Target{Now: earlyTime, Gen: j.place.Gen, Name: j.key, Me: w.Worker, Limit: 1,
-		Expect: p.involved(i, j.key)}
+		Override: w.inherit[j.key], Expect: p.involved(i, j.key)}
 	switch j.kind {
+	case admission.OpRetune:
+		return p.tuneOp(j, target, true)
 	case admission.OpRelease:
 		target.Expect = true
 		return admission.Release(target, 0, seq, admission.Finish{})
@@ -358,6 +383,10 @@ func (p *places) act(i int, w *placesWorker, j *job) error {
 		return nil
 	case e.Changed:
 		*c = cell{slices.Clone(next), c.version + 1}
+	}
+	if j.kind == admission.OpRetune {
+		p.tuned(w, j, e.Changed)
+		return nil
 	}
 	w.job = j.then
 	if w.job != nil {

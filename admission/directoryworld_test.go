@@ -22,6 +22,8 @@ type places struct {
 	falseDeaths int // how often a living worker may still be declared dead
 	claims      uint64
 	reaped      map[string]int // permits taken from living workers, by key
+	tunes       []tune
+	owned       map[string]bool // keys whose own override is stored
 }
 
 // A placesConfig is what doesn't change.
@@ -44,6 +46,11 @@ const (
 	mutantNoSecondLook                            // a key goes on with a place that was found stale
 	mutantStaleDirectory                          // the directory is read again after the record was retired
 	mutantRetireForgetful                         // retiring leaves no trace
+	mutantRecordsFirst                            // the override of the default goes into the records, and then into the directory
+	mutantNoThirdLook                             // the directory is not looked at again after the records
+	mutantOnlyThere                               // records that are not there are not made
+	mutantNotInherited                            // a record is made without the override of the default
+	mutantDropOwn                                 // a record with an override of its key's own is retired
 )
 
 // A cell is one value of shared data.
@@ -64,6 +71,7 @@ type placesWorker struct {
 	admission.Worker
 	crashed bool
 	known   map[string]admission.Place
+	inherit map[string]admission.Override // as was read with the place
 	dirty   map[string]bool
 	job     *job
 }
@@ -83,6 +91,7 @@ type job struct {
 	tries   int
 	listed  bool
 	record  cell // as it was read
+	tuning  tuning
 }
 
 type placeCall uint8
@@ -94,6 +103,12 @@ const (
 	callDirSet
 	callRecordGet
 	callRecordSet
+	callTuneDirGet
+	callTuneDirSet
+	callSpreadDirGet
+	callSpreadGet
+	callSpreadSet
+	callLookAgain
 )
 
 const (
@@ -103,12 +118,14 @@ const (
 	actHalt
 	actReap
 	actRepair
+	actTune
 )
 
-var placeActs = [...]string{"use", "end", "call", "crash", "reap", "repair"}
+var placeActs = [...]string{"use", "end", "call", "crash", "reap", "repair", "tune"}
 
 var placeCalls = [...]string{"get directory", "get to retire", "set retired", "set directory", "get record",
-	"set record"}
+	"set record", "get directory to tune", "set directory tuned", "get directory to spread", "get record to tune",
+	"set record tuned", "look at directory again"}
 
 func (p *places) label(a action) string {
 	return fmt.Sprintf("%s worker %d use %d", placeActs[a.kind], a.who, a.what)
@@ -116,7 +133,7 @@ func (p *places) label(a action) string {
 
 func (p *places) String() string {
 	p.d.Decode(p.dir.b)
-	s := "directory"
+	s := fmt.Sprintf("directory %v", p.d.Override())
 	for i := range p.d.Len() {
 		name, place := p.d.At(i)
 		s += fmt.Sprintf(" %d:%s/%d", i, name, place.Gen)
@@ -124,7 +141,7 @@ func (p *places) String() string {
 	for i, c := range p.slots {
 		var r admission.Record
 		if r.Decode(c.b) == nil {
-			s += fmt.Sprintf("; record %d %s/%d retired %v inflight %d", i, r.Name, r.Gen, r.Retired, r.Inflight())
+			s += fmt.Sprintf("; record %d %s/%d retired %v inflight %d limit %d from %d", i, r.Name, r.Gen, r.Retired, r.Inflight(), r.Limit, r.Source)
 		}
 	}
 	for _, u := range p.uses {
@@ -142,10 +159,11 @@ func (p *places) String() string {
 func (p *places) clone() system {
 	c := *p
 	c.slots, c.workers, c.uses = slices.Clone(p.slots), slices.Clone(p.workers), slices.Clone(p.uses)
-	c.reaped = cloneMap(p.reaped)
+	c.reaped, c.owned, c.tunes = cloneMap(p.reaped), cloneMap(p.owned), slices.Clone(p.tunes)
 	for i := range c.workers {
 		w := &c.workers[i]
 		w.known, w.dirty, w.job = cloneMap(w.known), cloneMap(w.dirty), w.job.clone()
+		w.inherit = cloneMap(w.inherit)
 	}
 	return &c
 }
@@ -175,6 +193,8 @@ func (p *places) key(b []byte) []byte {
 	directory := func(d []byte) {
 		b = put(b, rank(countOf(d)))
 		p.d.Decode(d)
+		o := p.d.Override()
+		b = put(b, uint64(o.Source), uint64(o.Limit))
 		for i := range p.d.Len() {
 			name, at := p.d.At(i)
 			b = append(put(b, rank(at.Gen)), name...)
@@ -192,13 +212,17 @@ func (p *places) key(b []byte) []byte {
 	for _, u := range p.uses {
 		b = put(b, uint64(u.now))
 	}
+	for _, t := range p.tunes {
+		b = put(b, bit(t.begun))
+	}
 	for i := range p.workers {
 		w := &p.workers[i]
 		b = put(b, w.Epoch, bit(w.crashed))
 		for _, k := range keyNames {
 			at, ok := w.known[k]
 			place(at)
-			b = put(b, bit(ok), bit(w.dirty[k]), uint64(p.reaped[k]))
+			o := w.inherit[k]
+			b = put(b, bit(ok), bit(w.dirty[k])|2*bit(p.owned[k]), uint64(p.reaped[k]), uint64(o.Source), uint64(o.Limit))
 		}
 		for j := w.job; j != nil; j = j.then {
 			b = append(put(b, 1, uint64(j.kind), uint64(j.use), uint64(j.next), uint64(j.tries), bit(j.listed)), j.key...)
@@ -207,7 +231,9 @@ func (p *places) key(b []byte) []byte {
 			if j.refused != nil {
 				place(*j.refused)
 			}
-			b = put(b, bit(j.dir.version == p.dir.version), bit(p.current(j)))
+			t := &j.tuning
+			b = put(b, bit(j.dir.version == p.dir.version), bit(p.current(j)), uint64(t.tune), uint64(t.at),
+				uint64(t.seen.Source), uint64(t.seen.Limit))
 			directory(j.dir.b)
 			directory(j.changed)
 		}
@@ -219,7 +245,7 @@ func (p *places) key(b []byte) []byte {
 // current says whether what a job has read of a record is still what is stored.
 func (p *places) current(j *job) bool {
 	slot := j.victim.Slot
-	if j.next == callRecordSet {
+	if j.next == callRecordSet || j.next == callSpreadSet {
 		slot = j.place.Slot
 	}
 	return slot < len(p.slots) && p.slots[slot].version == j.record.version
@@ -270,4 +296,4 @@ func (p *places) generations() []uint32 {
 // use is a stream that is still to come.
 func use(worker int, key string) keyUse { return keyUse{worker: worker, key: key} }
 
-var keyNames = []string{"a", "b", "c"}
+var keyNames = []string{"a", "b", "c", otherName}

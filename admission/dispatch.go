@@ -71,7 +71,7 @@ func (m *Machine) grant(i int) bool {
 	r.noteMove(m.op.Now)
 	r.Tenants[t.Tenant].LastGrant = r.GrantSeq
 	w := c.Worker
-	if r.breaker.state == breakerHalfOpen {
+	if r.breaker.state == BreakerHalfOpen {
 		r.breaker.probe = ticketID{w.Seat, t.Seq}
 	}
 	r.addInflight(w, t.Tenant, 1)

@@ -85,7 +85,7 @@ func (h *headroomRecord) store(b *headroomArray) {
 // whose open time is over stays open until a request comes.
 func (r *Record) nextChange(now int64, s *Shaping) int64 {
 	next := r.firstHoldEnd()
-	if r.breaker.state == breakerOpen && r.breaker.until > now {
+	if r.breaker.state == BreakerOpen && r.breaker.until > now {
 		next = earlier(next, r.breaker.until)
 	}
 	if s != nil && s.Headroom != nil && !s.Headroom.AIMD && r.headroom.cut > 0 {

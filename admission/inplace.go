@@ -48,7 +48,8 @@ func (m *Machine) stepInPlace(state []byte, op *Op) (next []byte, done bool) {
 // common reports whether a record is one that can be stepped in place, and finds the worker's column.
 func (v *view) common(op *Op) bool {
 	b, s := v.head(), op.Shaping
-	if b[1] != 0 || v.holds > 0 || get32(b[16:]) != op.Gen || !v.calm(s) || op.Me.Epoch == 0 || op.Me.Seat >= MaxWorkers {
+	if b[1] != 0 || b[atSource] > byte(FromFleet) || v.holds > 0 || get32(b[16:]) != op.Gen || !v.calm(s) ||
+		op.Me.Epoch == 0 || op.Me.Seat >= MaxWorkers {
 		return false
 	}
 	v.inflight, v.column = v.sumInflight(), v.findColumn(op.Me.Seat)
@@ -62,7 +63,7 @@ func (v *view) common(op *Op) bool {
 func (v *view) calm(s *Shaping) bool {
 	head := v.head()
 	br, h := (*breakerArray)(head[atBreaker:]), (*headroomArray)(head[atHeadroom:])
-	if br[0] != byte(breakerClosed) || br[2] != 0 || get16(br[18:]) != 0 || get32(br[20:]) != 0 || get32(h[:]) != 0 {
+	if br[0] != byte(BreakerClosed) || br[2] != 0 || get16(br[18:]) != 0 || get32(br[20:]) != 0 || get32(h[:]) != 0 {
 		return false
 	}
 	if s == nil {
@@ -80,7 +81,7 @@ func (v *view) calm(s *Shaping) bool {
 // acquireInPlace grants a permit where nobody waits and one is free, or lets the request wait where none is.
 func (m *Machine) acquireInPlace() bool {
 	v, op := &m.view, m.op
-	limit := int(op.limit())
+	limit := int(v.limit(op))
 	t := v.findTenant(op.Tenant)
 	if !op.Assert || limit == 0 || v.waiting > v.queue.n || !v.mayTake(t, op) {
 		return false

@@ -41,6 +41,7 @@ type mixedLoad struct {
 	running []ran
 	inPlace map[admission.OpKind]int
 	marked  int // steps in place that gave a mark
+	tuned   int // steps in place under an override
 }
 
 type ran struct {
@@ -63,6 +64,8 @@ func (l *mixedLoad) do(t *testing.T, op admission.Op) *admission.Effect {
 		l.inPlace[op.Kind]++
 		_, e := l.m.Step(l.state, &op)
 		l.marked += int(bit(e.Ahead))
+		_, from, _ := admission.InForce(l.state)
+		l.tuned += int(bit(from != admission.FromConfig))
 	}
 	next, e := l.m.Step(l.state, &op)
 	if e.Changed {
@@ -104,6 +107,14 @@ func (l *mixedLoad) turn(t *testing.T) {
 	switch l.IntN(300) {
 	case 0:
 		l.limit = 1 + l.IntN(30)
+	case 7, 8:
+		target := l.target(0)
+		target.Me = admission.Worker{}
+		if l.IntN(3) > 0 {
+			target.Override = admission.Override{Source: admission.Source(1 + l.IntN(3)), Limit: 1 + l.IntN(40)}
+		}
+		l.do(t, admission.Retune(target, true))
+		return
 	case 1, 2, 3, 4, 5, 6:
 		l.do(t, admission.Expire(l.target(uint16(l.IntN(3)))))
 		return
@@ -122,7 +133,7 @@ func TestInPlace(t *testing.T) {
 		{Breaker: &admission.Breaker{Failures: 5, Window: admission.Second, Open: admission.Second, MaxOpen: admission.Second}},
 		{Headroom: &admission.Headroom{Window: admission.Second, Min: 1}},
 		{Hold: admission.Hold{Failure: 100 * admission.Millisecond}}}
-	marked := 0
+	marked, tuned := 0, 0
 	for _, tenants := range []uint64{1, 3, 40, 300} {
 		for i, s := range shapings {
 			t.Run(fmt.Sprintf("tenants=%d/shaping=%d", tenants, i), func(t *testing.T) {
@@ -135,10 +146,14 @@ func TestInPlace(t *testing.T) {
 					t.Errorf("%d acquires and %d releases in place: too few to say much", a, r)
 				}
 				marked += l.marked
+				tuned += l.tuned
 			})
 		}
 	}
 	if marked < 500 {
 		t.Errorf("%d steps in place found or gave a mark: too few to say much", marked)
+	}
+	if tuned < 5000 {
+		t.Errorf("%d steps in place under an override: too few to say much", tuned)
 	}
 }

@@ -15,6 +15,7 @@ type model struct {
 	provisional     bool // no limit has been asserted since the record was lost
 	gen             uint32
 	limit           int
+	source          admission.Source // of the limit
 	inflight        map[admission.Worker]map[uint64]int
 	queue           []modelTicket
 	holds           []modelHold
@@ -64,6 +65,17 @@ func (m *model) clear(op *admission.Op) {
 	*m = model{exists: true, gen: op.Gen, limit: limit, provisional: provisional,
 		inflight: map[admission.Worker]map[uint64]int{}, weight: map[uint64]uint32{}, lastGrant: map[uint64]uint64{},
 		ahead: map[admission.Worker]bool{}}
+	if !provisional {
+		m.tune(op)
+	}
+}
+
+// tune gives the record an override, or the configured limit where that is none.
+func (m *model) tune(op *admission.Op) {
+	m.source, m.limit = op.Override.Source, op.Limit
+	if m.source != admission.FromConfig {
+		m.limit = op.Override.Limit
+	}
 }
 
 // total is how many permits are granted.
@@ -160,7 +172,7 @@ func (m *model) apply(op *admission.Op, alive func(admission.Worker) bool, e *mo
 	if op.Kind == admission.OpRetire {
 		switch {
 		case m.retired && m.gen >= op.Gen:
-		case !m.idle() || m.gen > op.Gen:
+		case !m.idle() || m.gen > op.Gen || m.source == admission.FromKey:
 			e.verdict = admission.VerdictBusy
 		default:
 			limit := m.limit
@@ -169,7 +181,7 @@ func (m *model) apply(op *admission.Op, alive func(admission.Worker) bool, e *mo
 		}
 		return
 	}
-	if op.Assert {
+	if op.Assert && m.source == admission.FromConfig {
 		m.limit, m.provisional = op.Limit, false
 	}
 	if op.Live != nil {
@@ -202,6 +214,11 @@ func (m *model) apply(op *admission.Op, alive func(admission.Worker) bool, e *mo
 		})
 	case admission.OpReconcile:
 		m.reconcile(op, e)
+	case admission.OpRetune:
+		if m.source != admission.FromKey || op.Own {
+			m.tune(op)
+			m.provisional = false
+		}
 	}
 	m.dispatch(op, e)
 }
@@ -350,9 +367,10 @@ func (m *model) differs(state []byte) error {
 	if err := m.marksDiffer(&r); err != nil {
 		return err
 	}
-	if r.Gen != m.gen || r.Retired != m.retired || int(r.Limit) != m.limit || r.Provisional != m.provisional {
-		return fmt.Errorf("record gen %d retired %v limit %d (%v), model %d %v %d (%v)",
-			r.Gen, r.Retired, r.Limit, r.Provisional, m.gen, m.retired, m.limit, m.provisional)
+	if r.Gen != m.gen || r.Retired != m.retired || int(r.Limit) != m.limit || r.Source != m.source ||
+		r.Provisional != m.provisional {
+		return fmt.Errorf("record gen %d retired %v limit %d from %d (%v), model %d %v %d from %d (%v)",
+			r.Gen, r.Retired, r.Limit, r.Source, r.Provisional, m.gen, m.retired, m.limit, m.source, m.provisional)
 	}
 	inflight := map[admission.Worker]map[uint64]int{}
 	worker := map[uint16]admission.Worker{}

@@ -30,7 +30,8 @@ type rig struct {
 	limit   int
 	queue   int
 	fair    bool
-	sparing bool // workers keep spares
+	sparing bool               // workers keep spares
+	inherit admission.Override // of the pool's default limit
 	workers []*rigWorker
 	weights map[uint64]uint32 // nil: weightOf
 }
@@ -86,7 +87,7 @@ func (g *rig) table() *admission.WorkerTable {
 
 // target is where a worker carries out an operation; nil: no worker in particular.
 func (g *rig) target(w *rigWorker) admission.Target {
-	t := admission.Target{Now: g.now, Gen: g.gen, Name: "k", Limit: g.limit}
+	t := admission.Target{Now: g.now, Gen: g.gen, Name: "k", Limit: g.limit, Override: g.inherit}
 	if w != nil {
 		t.Me, t.Expect, t.Ahead = w.Worker, len(w.running)+len(w.waiting)+len(w.spares) > 0, g.sparing
 	}
@@ -268,6 +269,30 @@ func (g *rig) maintain(w *rigWorker, assert bool) {
 	g.do(admission.Maintain(target, assert, g.table()))
 }
 
+// override gives the key an override of its own.
+func (g *rig) override(limit int) {
+	g.t.Helper()
+	target := g.target(nil)
+	target.Override = admission.Override{Source: admission.FromKey, Limit: limit}
+	g.do(admission.Retune(target, true))
+}
+
+// inheritFrom changes the override of the pool's default limit.
+func (g *rig) inheritFrom(o admission.Override) {
+	g.t.Helper()
+	g.inherit = o
+	g.do(admission.Retune(g.target(nil), false))
+}
+
+// forgetOverrides takes all overrides away, or the key's own only.
+func (g *rig) forgetOverrides(all bool) {
+	g.t.Helper()
+	if all {
+		g.inherit = admission.Override{}
+	}
+	g.do(admission.Retune(g.target(nil), true))
+}
+
 // look asks what has become of the i-th waiter, as a message makes its worker do.
 func (g *rig) look(w *rigWorker, i int) {
 	g.t.Helper()
@@ -287,6 +312,7 @@ func (g *rig) look(w *rigWorker, i int) {
 func (g *rig) drain() {
 	g.t.Helper()
 	g.limit = max(g.limit, 1)
+	g.forgetOverrides(true)
 	g.maintain(nil, true)
 	for round := 0; ; round++ {
 		busy := false

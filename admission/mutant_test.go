@@ -1,6 +1,7 @@
 package admission_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -87,6 +88,8 @@ type placesMutation struct {
 func placesMutants() []placesMutation {
 	inTurn := func() *places { return newPlaces(1, 0, 0, use(0, "a"), use(1, "b"), use(1, "a")) }
 	andBack := newPlaces(1, 0, 0, use(0, "a"), use(1, "b"), use(1, "a"), use(0, "a"))
+	toClosed, back := tune{worker: 2}, tune{worker: 1, key: "a", limit: none}
+	tuned := func(tunes ...tune) *places { return newPlaces(1, 0, 0, use(0, "a")).with(tunes...) }
 	threeWorkers := newPlaces(1, 0, 0, use(0, "a"), use(1, "b"), use(2, "a"))
 	return []placesMutation{
 		{"a record in use is retired", mutantRetireBusy, inTurn(), "I10:"},
@@ -96,6 +99,11 @@ func placesMutants() []placesMutation {
 		{"retiring leaves no trace", mutantRetireForgetful, andBack, "I10:"},
 		{"a place found stale is used again", mutantNoSecondLook, inTurn(), "never comes to rest"},
 		{"the directory is compared with one read later", mutantStaleDirectory, threeWorkers, "I10:"},
+		{"the override of a default goes into the records first", mutantRecordsFirst, tuned(toClosed), "I9:"},
+		{"an override is spread, and the directory has changed", mutantNoThirdLook, tuned(tune{worker: 1, key: "a"}, back, toClosed), "I9:"},
+		{"records that are not there are not made", mutantOnlyThere, tuned(toClosed), "I9:"},
+		{"a record is made without the override of the default", mutantNotInherited, tuned(toClosed), "I9:"},
+		{"a record with an override of its key's own is retired", mutantDropOwn, inTurn().with(tune{worker: 2, key: "a"}), "I9:"},
 	}
 }
 
@@ -133,12 +141,14 @@ func changed(state []byte, f func(*admission.Record)) []byte {
 // byModel is the because of mutants that the comparison with the model catches.
 const byModel = ""
 
-// stepMutants are faults in the core itself.
-var stepMutants = []struct {
+type stepMutation struct {
 	name    string
 	because string // what the watch has to say; byModel: the model catches it
 	mutant  mutant
-}{
+}
+
+// stepMutants are faults in the core itself.
+var stepMutants = []stepMutation{
 	{"the limit is ignored", "I1:", func(op *admission.Op, step stepper, state []byte) ([]byte, *admission.Effect) {
 		m := *op
 		m.Limit++
@@ -270,11 +280,7 @@ func mark(state []byte, w admission.Worker, ahead bool) []byte {
 }
 
 // spareMutants are faults of the core in who may keep spares.
-var spareMutants = []struct {
-	name    string
-	because string
-	mutant  mutant
-}{
+var spareMutants = []stepMutation{
 	{"spares may be kept where it isn't calm", "I4:", func(op *admission.Op, step stepper, state []byte) ([]byte, *admission.Effect) {
 		next, e := step(state, op)
 		if e.Changed && op.Ahead && len(e.Recalls) == 0 {
@@ -354,7 +360,7 @@ func (c *catcher) Fatalf(format string, args ...any) {
 }
 
 func TestStepMutants(t *testing.T) {
-	for _, mt := range append(stepMutants, spareMutants...) {
+	for _, mt := range slices.Concat(stepMutants, spareMutants, overrideMutants) {
 		t.Run(mt.name, func(t *testing.T) {
 			runs, why := 0, ""
 			for seed := range 3000 {

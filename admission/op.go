@@ -19,6 +19,7 @@ const (
 	OpMaintain                // assert the limit, reap dead workers
 	OpReport                  // tell how the breaker's probe ends before it has ended
 	OpRetire                  // give the record up, if idle, so that another key can have its slot
+	OpRetune                  // set the override of the limit, or take it away
 )
 
 // A Target says on which record an operation is carried out, when, and for which worker. An operation changes none of
@@ -36,8 +37,11 @@ type Target struct {
 	Expect bool
 
 	// Limit is the limit of a record that the operation makes. An operation with Assert gives it to a record that is
-	// there, too.
+	// there, too, unless that has an override.
 	Limit int
+
+	// Override is the override of a record that the operation makes. A retune gives it to a record that is there, too.
+	Override Override
 
 	// QuietTime is how long a record that is made in place of a lost one grants nothing: by then every worker has
 	// counted anew what it runs.
@@ -55,7 +59,8 @@ type Target struct {
 type Op struct {
 	Kind OpKind
 	Target
-	Assert bool // acquire, maintain: Target.Limit is the limit from now on
+	Assert bool // acquire, maintain: Target.Limit is the limit from now on, unless there is an override
+	Own    bool // retune: what is set is the key's own, and replaces whatever is there
 
 	Tenant uint64   // acquire, release, cancel: the tenant's id; 0 if the pool isn't fair by tenant
 	Weight uint32   // acquire: the tenant's weight, >= 1
@@ -156,8 +161,12 @@ func Retire(now int64, gen uint32) Op {
 	return Op{Kind: OpRetire, Target: Target{Now: now, Gen: gen}}
 }
 
+// Retune gives the record the target's override, or, if that is none, the target's limit. Own says that this is about
+// the key's own override; otherwise a key's own stays what it is.
+func Retune(t Target, own bool) Op { return Op{Kind: OpRetune, Target: t, Own: own} }
+
 // limit is the operation's limit, within what any configuration can say.
-func (op *Op) limit() uint32 { return uint32(min(max(op.Limit, 0), MaxLimit)) }
+func (op *Op) limit() uint32 { return boundedLimit(op.Limit) }
 
 // breaker is what is configured of the breaker; nil: nothing.
 func (op *Op) breaker() *Breaker {
@@ -228,6 +237,8 @@ type Effect struct {
 	Recalls []Worker // the workers whose mark the step has taken away: they are to give their spares back
 
 	BreakerTurn int // 1: the step has opened the closed breaker; -1: it has closed the breaker; else 0
+
+	BreakerBefore, Breaker BreakerState // before and after the step
 
 	BreakerGen uint32 // acquire, reconcile: the generation under which requests are granted now
 	Probe      uint32 // acquire, reconcile: the ticket of the worker's own that is the breaker's probe; 0: none

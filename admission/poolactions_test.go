@@ -81,7 +81,7 @@ func (p *pool) workerActions(acts []action, i int) []action {
 	switch {
 	case w.turn != nil:
 		acts = append(acts, action{actStep, who, 0})
-		if t := w.turn; !p.calm && t.next == callSet && t.version != p.version {
+		if t := w.turn; !p.calm && t.does != deedRetune && t.next == callSet && t.version != p.version {
 			acts = append(acts, action{actEndTurn, who, 0})
 		}
 		return acts
@@ -145,6 +145,9 @@ func (p *pool) tickActions(acts []action, i int) []action {
 	}
 	if p.raises > 0 {
 		acts = append(acts, action{actRaise, who, 0})
+	}
+	if p.faults.retunes > 0 {
+		acts = append(acts, action{actRetune, who, 0})
 	}
 	return p.spareActions(acts, i)
 }
@@ -269,6 +272,10 @@ func (p *pool) do(a action) error {
 		p.raises--
 		p.limit = p.raise
 		p.begin(i, deedAssert)
+	case actRetune:
+		p.begin(i, deedRetune)
+		w.turn.tune = p.poolConfig.retunes[len(p.poolConfig.retunes)-p.faults.retunes]
+		p.faults.retunes--
 	case actAssert:
 		w.asserts = false
 		p.begin(i, deedAssert)

@@ -17,17 +17,42 @@ func (p *pool) check() error {
 			run++
 		}
 	}
-	if most := max(p.first, p.raise); run > most+p.reaped {
+	most := max(p.first, p.raise)
+	for i := range p.poolConfig.retunes {
+		most = max(most, p.poolConfig.retunes[i].Limit)
+	}
+	if run > most+p.reaped {
 		return fmt.Errorf("I1: %d streams run at a limit of %d, %d reaped by mistake", run, most, p.reaped)
 	}
+	if err := p.checkOverride(); err != nil {
+		return err
+	}
 	return p.checkSpares()
+}
+
+// checkOverride checks that the record has the override that was stored last, whoever has died and whatever was
+// configured since (I9).
+func (p *pool) checkOverride() error {
+	limit, from, ok := admission.InForce(p.record)
+	if is := (admission.Override{Source: from, Limit: limit}); ok && !is.IsSame(&p.override) {
+		return fmt.Errorf("I9: override %v, and %v was stored", is, p.override)
+	}
+	return nil
+}
+
+// isClosed says whether the limit in force is 0.
+func (p *pool) isClosed() bool {
+	if p.override.Source != admission.FromConfig {
+		return p.override.Limit == 0
+	}
+	return p.limit == 0
 }
 
 // checkAtRest lets all workers act until nothing changes. Then the record must say the truth, and no ticket may wait
 // while a permit is free. Then it ends all streams, and nothing may be left.
 func (p *pool) checkAtRest() error {
 	s := p.clone().(*pool)
-	s.crashes, s.losses, s.falseDeaths, s.raises = 0, 0, 0, 0
+	s.faults = faults{}
 	if err := s.comeToRest(); err != nil {
 		return err
 	}
@@ -231,7 +256,7 @@ func (p *pool) checkOrder(i int) error {
 func (p *pool) checkDrained() error {
 	var r admission.Record
 	read := p.record != nil && r.Decode(p.record) == nil
-	starved := p.limit == 0 || p.hold && r.OnHold() >= int(r.Limit)
+	starved := p.isClosed() || p.hold && r.OnHold() >= int(r.Limit)
 	waiting := 0
 	for i, q := range p.requests {
 		waiting += int(bit(q.now == phaseWaiting))
@@ -240,7 +265,7 @@ func (p *pool) checkDrained() error {
 		}
 	}
 	alive := slices.ContainsFunc(p.workers, func(w poolWorker) bool { return w.born && !w.crashed })
-	if !alive || p.record == nil || p.limit == 0 {
+	if !alive || p.record == nil || p.isClosed() {
 		return nil
 	}
 	if !read || r.Inflight() > 0 || r.Queue.Len() != waiting || !p.hold && !r.Idle() {

@@ -38,6 +38,10 @@ func (p *pool) ops(i int, t *turn) (ops []admission.Op) {
 	if p.hold {
 		target.Shaping.Hold.Success = longBudget
 	}
+	if t.does == deedRetune {
+		target.Me, target.Expect, target.Ahead, target.Override = admission.Worker{}, false, false, t.tune
+		return append(ops, admission.Retune(target, true))
+	}
 	if t.does >= deedMaintain {
 		target.Expect = false
 		return append(ops, admission.Maintain(target, t.does == deedAssert, admissiontest.Alive(t.living...)))
@@ -141,7 +145,7 @@ func (p *pool) step(i int) error {
 		return p.check()
 	case callGet:
 		t.next, t.record, t.version = callSet, p.record, p.version
-		if t.does >= deedMaintain {
+		if t.does == deedMaintain || t.does == deedAssert {
 			t.next = callTable
 		}
 		if p.mutated == mutantTellFirst {
@@ -360,6 +364,9 @@ func (p *pool) move(i int, from, to phase) {
 func (p *pool) stored(i int, e *admission.Effect) error {
 	w := &p.workers[i]
 	t, does := w.turn, w.turn.does
+	if does == deedRetune && e.Changed {
+		p.override = t.tune
+	}
 	if w.turn = nil; does >= deedMaintain {
 		return nil
 	}

@@ -28,10 +28,11 @@ type pool struct {
 	workers  []poolWorker
 	requests []request
 	messages []message
-	waits    int  // recalls that have been waited for
-	unsent   bool // a recall was lost, with its message or with its sender
-	refused  bool // mutantRefuseInRecall: a request was
-	reaped   int  // permits that were taken from living workers by mistake, and so may be granted twice
+	override admission.Override // as was last stored
+	waits    int                // recalls that have been waited for
+	unsent   bool               // a recall was lost, with its message or with its sender
+	refused  bool               // mutantRefuseInRecall: a request was
+	reaped   int                // permits that were taken from living workers by mistake, and so may be granted twice
 }
 
 // A poolConfig is what doesn't change.
@@ -39,10 +40,11 @@ type poolConfig struct {
 	first   int // the limit at the start
 	queue   int
 	fair    bool
-	hold    bool // a release has something to say: its permit stays on hold
-	crowd   bool // acquires are decided in a later turn, and cancels only mark the record
-	calm    bool // a turn goes on until it has its swap
-	raise   int  // the limit that a worker's configuration may change to, once; 0: never
+	hold    bool                 // a release has something to say: its permit stays on hold
+	crowd   bool                 // acquires are decided in a later turn, and cancels only mark the record
+	calm    bool                 // a turn goes on until it has its swap
+	raise   int                  // the limit that a worker's configuration may change to, once; 0: never
+	retunes []admission.Override // which an admin context sets one after the other
 	reuse   bool
 	spares  bool // workers keep spares
 	mutated poolMutant
@@ -52,7 +54,7 @@ type poolConfig struct {
 }
 
 // faults are how often each thing may still go wrong. Lost swaps are no faults.
-type faults struct{ crashes, losses, falseDeaths, raises int }
+type faults struct{ crashes, losses, falseDeaths, raises, retunes int }
 
 // A poolMutant is a fault in what the workers do.
 type poolMutant uint8
@@ -116,11 +118,12 @@ type turn struct {
 	next    call
 	record  []byte // what get returned
 	version uint32
-	rejoins bool               // the worker was declared dead: a reconcile goes before the journal
-	late    bool               // the time when the turn began
-	waits   int                // likewise
-	ages    bool               // a reconcile leaves the spares where they are
-	limit   int                // the worker's configuration then
+	rejoins bool // the worker was declared dead: a reconcile goes before the journal
+	late    bool // the time when the turn began
+	waits   int  // likewise
+	ages    bool // a reconcile leaves the spares where they are
+	limit   int  // the worker's configuration then
+	tune    admission.Override
 	living  []admission.Worker // the worker table, read after the record
 }
 
@@ -134,6 +137,7 @@ const (
 	deedReconcile      // make the column say the truth
 	deedMaintain       // reap dead workers; without the journal
 	deedAssert         // likewise, and assert the limit
+	deedRetune         // set an override; without the journal, and not as the worker
 )
 
 // A call is the next host call of a turn.
@@ -192,11 +196,12 @@ const (
 	actAssert                 // who: asserts its limit, which an earlier turn could not
 	actAge                    // who: looks at its spares; what: 1 gives them back
 	actWait                   // the time of a recall passes
+	actRetune                 // who: an operator sets the next override there
 )
 
 var actNames = [...]string{"start", "finish", "cancel", "step", "end the turn", "send", "deliver", "lose", "reconcile",
 	"expire", "maintain", "beat", "declare dead", "crash", "late", "raise", "birth", "decide", "drop", "assert",
-	"age", "wait"}
+	"age", "wait", "retune"}
 
 func (p *pool) label(a action) string {
 	return fmt.Sprintf("%s worker %d item %d", actNames[a.kind], a.who, a.what)
@@ -206,7 +211,7 @@ func (p *pool) String() string {
 	var r admission.Record
 	s := "no record"
 	if r.Decode(p.record) == nil {
-		s = fmt.Sprintf("limit %d columns", r.Limit)
+		s = fmt.Sprintf("limit %d from %d columns", r.Limit, r.Source)
 		for _, c := range r.Columns {
 			s += fmt.Sprintf(" %d/%d:%d+%d%s", c.Seat, c.Epoch>>32, c.Inflight, c.Tickets, map[bool]string{true: "!"}[c.Ahead])
 		}
@@ -230,7 +235,7 @@ func (p *pool) String() string {
 	return s
 }
 
-var deedNames = [...]string{"journal", "acquire", "expire", "reconcile", "maintain", "assert"}
+var deedNames = [...]string{"journal", "acquire", "expire", "reconcile", "maintain", "assert", "retune"}
 
 var phaseNames = [...]string{"ahead", "undecided", "asking", "waiting", "running", "streaming", "done", "cut"}
 
@@ -273,7 +278,8 @@ func (p *pool) clone() system {
 func (p *pool) key(b []byte) []byte {
 	b = putBytes(b, p.record)
 	b = put(b, bit(p.late), uint64(p.limit), uint64(p.crashes), uint64(p.losses), uint64(p.falseDeaths),
-		uint64(p.raises), p.claims, uint64(p.reaped), uint64(p.waits), bit(p.unsent))
+		uint64(p.raises), p.claims, uint64(p.reaped), uint64(p.waits), bit(p.unsent), uint64(p.faults.retunes),
+		uint64(p.override.Source), uint64(p.override.Limit))
 	for _, d := range p.dead {
 		b = put(b, uint64(d.Seat), d.Epoch)
 	}
@@ -298,7 +304,8 @@ func (p *pool) putWorker(b []byte, w *poolWorker) []byte {
 	}
 	if b = put(b, 0, bit(w.turn != nil)); w.turn != nil {
 		t := w.turn
-		b = put(b, uint64(t.does), uint64(t.next), bit(t.late)|2*bit(t.rejoins)|4*bit(t.ages), uint64(t.limit), uint64(t.waits))
+		b = put(b, uint64(t.does), uint64(t.next), bit(t.late)|2*bit(t.rejoins)|4*bit(t.ages), uint64(t.limit), uint64(t.waits),
+			uint64(t.tune.Source), uint64(t.tune.Limit))
 		for _, l := range t.living {
 			b = put(b, uint64(l.Seat), l.Epoch)
 		}

@@ -15,6 +15,7 @@ var kindNames = [...]string{
 	admission.OpMaintain:  "maintain",
 	admission.OpReport:    "report",
 	admission.OpRetire:    "retire",
+	admission.OpRetune:    "retune",
 }
 
 var verdictNames = [...]string{

@@ -31,6 +31,7 @@ var playerActions = map[string]func(player){
 	"lost release":     player.loseRelease,
 	"lost cancel":      player.loseCancel,
 	"limit":            player.changeLimit,
+	"override":         player.retuneAny,
 	"reload":           player.reload,
 	"retire":           player.retire,
 	"recall":           player.heedAny,
@@ -140,6 +141,19 @@ func (p player) changeLimit() {
 	p.maintain(nil, true)
 }
 
+func (p player) retuneAny() {
+	switch rapid.IntRange(0, 4).Draw(p.rt, "override") {
+	case 0, 1:
+		p.override(p.drawLimit(5))
+	case 2:
+		p.inheritFrom(admission.Override{Source: admission.FromPool, Limit: p.drawLimit(5)})
+	case 3:
+		p.inheritFrom(admission.Override{})
+	case 4:
+		p.forgetOverrides(false)
+	}
+}
+
 // drawLimit draws a limit. One that lets workers keep spares is larger.
 func (p player) drawLimit(most int) int {
 	limit := rapid.IntRange(0, most).Draw(p.rt, "limit")
@@ -207,7 +221,7 @@ func FuzzSteps(f *testing.F) {
 func playByte(g *rig, what byte, arg int) {
 	w := g.workers[int(what>>4)%len(g.workers)]
 	some := func(n int) (int, bool) { return arg % max(n, 1), n > 0 }
-	switch what % 12 {
+	switch what % 13 {
 	case 0, 1, 2:
 		g.arrive(w, uint64(arg%4)+1, admission.Duration(arg/4)*admission.Millisecond)
 	case 3, 4:
@@ -243,6 +257,15 @@ func playByte(g *rig, what byte, arg int) {
 			g.reconcile(w)
 		} else if e := g.do(admission.Retire(g.now, g.gen)); e.Verdict == admission.VerdictDone {
 			g.gen++
+		}
+	case 12:
+		switch limit := arg / 4 % 11; arg % 4 {
+		case 0, 1:
+			g.override(limit)
+		case 2:
+			g.inheritFrom(admission.Override{Source: admission.FromPool, Limit: limit})
+		case 3:
+			g.forgetOverrides(arg%8 == 3)
 		}
 	}
 }

@@ -3,7 +3,7 @@ package admission
 import "errors"
 
 // RecordVersion is the first byte of every record. A record of another version is not read but replaced.
-const RecordVersion = 2
+const RecordVersion = 3
 
 // errDamaged says that bytes are not a record of this version. The caller replaces them with an empty record.
 var errDamaged = errors.New("admission: not a record of this version")
@@ -13,7 +13,8 @@ type Record struct {
 	Gen     uint32 // the directory generation this record serves; see Directory
 	Retired bool   // given up by its key: nobody may acquire here until a newer generation takes it
 	Name    []byte // the key's name, for display
-	Limit   uint32 // the limit last asserted
+	Limit   uint32 // the limit last asserted, or the override
+	Source  Source // where it comes from
 	// Provisional says that no limit has been asserted since the record was lost and made anew. Limit is then what its
 	// workers said they run, and grows as more of them say so.
 	Provisional bool
@@ -120,13 +121,13 @@ func (r *Record) Idle() bool {
 // remembers reports whether the record knows something about its provider that must not be forgotten yet: that the
 // breaker is open, that the limit was lowered not long ago.
 func (r *Record) remembers(now int64) bool {
-	return r.breaker.state != breakerClosed && now < r.breaker.until+int64(MaxHold) ||
+	return r.breaker.state != BreakerClosed && now < r.breaker.until+int64(MaxHold) ||
 		r.headroom.cut > 0 && now-r.headroom.last < int64(MaxHold)
 }
 
 // reset empties the record for op's key and generation, and keeps its buffers. The limit is op's even if op doesn't
-// assert one: there is no other. A reconcile that finds no record has lost one; unless the record is then quiet for a
-// while, its limit is found by what its workers run.
+// assert one, and so is the override: there is no other. A reconcile that finds no record has lost one; unless the
+// record is then quiet for a while, its limit is found by what its workers run.
 func (r *Record) reset(op *Op) {
 	*r = Record{Gen: op.Gen, Name: append(r.Name[:0], clip(op.Name)...), Limit: op.limit(),
 		Tenants: r.Tenants[:0], Columns: r.Columns[:0], Holders: r.Holders[:0], Holds: r.Holds[:0],
@@ -134,6 +135,8 @@ func (r *Record) reset(op *Op) {
 	r.Queue.load(nil, 0, 0, 0)
 	if r.Provisional = op.Kind == OpReconcile && op.QuietTime == 0; r.Provisional {
 		r.Limit = 0
+	} else {
+		r.tune(op)
 	}
 }
 
@@ -153,10 +156,10 @@ func (r *Record) load(b []byte) bool {
 		return false
 	}
 	h := v.head()
-	if h[1] > 3 || h[3] != 0 || get16(h[146:]) != 0 {
+	if h[1] > 3 || h[atSource] > byte(FromFleet) || get16(h[146:]) != 0 {
 		return false
 	}
-	r.Retired, r.Provisional = h[1]&1 != 0, h[1]&2 != 0
+	r.Retired, r.Provisional, r.Source = h[1]&1 != 0, h[1]&2 != 0, Source(h[atSource])
 	r.Gen, r.Limit, r.GrantSeq, r.Forgotten = get32(h[16:]), get32(h[20:]), get64(h[24:]), get64(h[32:])
 	r.LastMove, r.MeanUse = int64(get64(h[40:])), int64(get64(h[48:]))
 	r.breaker.load((*breakerArray)(h[atBreaker:]))
@@ -241,7 +244,7 @@ func (r *Record) Append(dst []byte) []byte {
 	if r.Provisional {
 		h[1] |= 2
 	}
-	h[2] = byte(len(r.Name))
+	h[2], h[atSource] = byte(len(r.Name)), byte(r.Source)
 	put16(h[4:], uint16(len(r.Tenants)))
 	put16(h[6:], uint16(len(r.Columns)))
 	put32(h[8:], uint32(len(r.Holders)))

@@ -36,7 +36,7 @@ func (m *Machine) retryAfter() int {
 	if r.Limit == 0 {
 		return maxRetryAfter
 	}
-	if r.breaker.state != breakerClosed {
+	if r.breaker.state != BreakerClosed {
 		wait := r.breaker.until - now
 		if wait <= 0 { // the probe runs, and is a request as any other
 			wait = r.MeanUse

@@ -28,7 +28,7 @@ func (m *Machine) settle() {
 
 // needsRecall reports whether an operation on a common record may have to call spares back. The general way does that.
 func (v *view) needsRecall(op *Op) bool {
-	free := min(int(get32(v.head()[atLimit:])), int(op.limit())) - v.inflight
+	free := min(int(get32(v.head()[atLimit:])), int(v.limit(op))) - v.inflight
 	if v.queue.n == 0 && free > v.columns+1 {
 		return false
 	}
@@ -73,7 +73,7 @@ func (r *Record) marks(w Worker) (own int, marked bool) {
 func (r *Record) atEase(free int) bool {
 	br := &r.breaker
 	return r.Queue.Len() == 0 && free >= len(r.Columns) && r.headroom.cut == 0 &&
-		br.state == breakerClosed && br.row == 0 && br.level == 0
+		br.state == BreakerClosed && br.row == 0 && br.level == 0
 }
 
 // calm reports whether the record is far from needing a recall, and a success has nothing to tell. A limit of 1 to 4 is

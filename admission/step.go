@@ -99,6 +99,7 @@ func (m *Machine) run(ops []*Op) {
 	m.damaged, m.refused = false, false
 	inflight, queued, onHold := r.Inflight(), r.Queue.Len(), r.OnHold()
 	turn := r.breaker.isOpen()
+	e.BreakerBefore = r.breaker.state
 	if m.op = ops[0]; m.lost && m.op.QuietTime > 0 {
 		r.holdAll(m.op.Now + int64(m.op.QuietTime))
 	}
@@ -123,7 +124,7 @@ func (m *Machine) run(ops []*Op) {
 	}
 	e.Inflight, e.Queued, e.OnHold = r.Inflight(), r.Queue.Len(), r.OnHold()
 	e.InflightDelta, e.QueuedDelta, e.OnHoldDelta = e.Inflight-inflight, e.Queued-queued, e.OnHold-onHold
-	e.BreakerTurn = r.breaker.isOpen() - turn
+	e.BreakerTurn, e.Breaker = r.breaker.isOpen()-turn, r.breaker.state
 }
 
 // enter takes the record over for op's generation if it may, and checks the fence: a worker that has been declared dead
@@ -158,7 +159,7 @@ func (m *Machine) apply() Verdict {
 	if op.Kind == OpRetire {
 		return m.retire()
 	}
-	if op.Assert {
+	if op.Assert && r.Source == FromConfig {
 		r.Limit, r.Provisional = op.limit(), false
 	}
 	if op.Live != nil {
@@ -178,6 +179,8 @@ func (m *Machine) apply() Verdict {
 		m.expire()
 	case OpReconcile:
 		m.reconcile()
+	case OpRetune:
+		m.retune()
 	}
 	m.dispatch()
 	return verdict
@@ -199,12 +202,12 @@ func (m *Machine) acquire() Verdict {
 	switch {
 	case m.ownGranted:
 		return VerdictGranted
-	case room && r.breaker.state == breakerClosed:
+	case room && r.breaker.state == BreakerClosed:
 		return VerdictWaiting
 	}
 	m.withdraw(r.Queue.Len() - 1)
 	r.Queue.arrivals-- // a refusal leaves no trace
-	if r.breaker.state != breakerClosed {
+	if r.breaker.state != BreakerClosed {
 		return VerdictOpen
 	}
 	if r.recalling(op.Now) {
@@ -313,7 +316,7 @@ func (m *Machine) retire() Verdict {
 	if r.Retired && r.Gen >= op.Gen {
 		return VerdictDone
 	}
-	if !r.Idle() || r.remembers(op.Now) || r.Gen > op.Gen {
+	if !r.Idle() || r.remembers(op.Now) || r.Source == FromKey || r.Gen > op.Gen {
 		return VerdictBusy
 	}
 	limit := r.Limit

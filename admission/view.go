@@ -22,6 +22,7 @@ type view struct {
 
 // Where some fields of the head are.
 const (
+	atSource    = 3
 	atLimit     = 20
 	atGrantSeq  = 24
 	atForgotten = 32

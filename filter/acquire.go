@@ -95,6 +95,7 @@ func (s *stream) tenantIn(o *pool) (id uint64, weight uint32) {
 	if !o.FairBy {
 		return 0, 1
 	}
+	s.plugin.journal.TenantSeen(s.tenantHash, s.kept(s.dims[config.DimensionTenant]))
 	weight = 1
 	if w, ok := o.Weights[view(s.kept(s.dims[config.DimensionTenant]))]; ok {
 		weight = uint32(w)
@@ -139,6 +140,7 @@ func (s *stream) countAdmitted(waited int64) {
 	if waited > 0 {
 		abi.Record(stats.waitMillis, uint64(waited/millisecond))
 		s.waited += waited
+		s.noteWait(waited)
 	}
 }
 
@@ -147,6 +149,7 @@ func (s *stream) countAdmitted(waited int64) {
 //go:noinline // as decide
 func (s *stream) refuse(r reason, retryAfter int) passage {
 	s.refusal = refusal{reason: r, pool: s.asked.Name, retryAfter: retryAfter}
+	s.noteRefusal(r)
 	s.releaseAll(admission.OutcomeNone)
 	return passRefused
 }

@@ -43,6 +43,7 @@ func (s *stream) identify(hasBody bool) identification {
 	if s.inherited == inheritedUngoverned || s.inherited == inheritedNothing && !s.identifyRoute(path) {
 		return identityUngoverned
 	}
+	s.keepLine(r.value(r.method), bytesOf(path))
 	r.read()
 	p.begin()
 	s.grpc = isGRPC(r.value(r.contentType))

@@ -208,7 +208,7 @@ func TestDamagedRecordIsReplaced(t *testing.T) {
 			a, b := g.sendModel(0, "m"), g.sendModel(1, "m")
 			w := g.sendModel(0, "m")
 			g.requireWaiting(w, "the third request")
-			damage(g.host.SharedData(), "headgate/2/default/model/0")
+			damage(g.host.SharedData(), "headgate/3/default/model/0")
 			g.host.Run(2 * time.Second)
 			g.requireWaiting(w, "the waiter, once both workers have said what they hold")
 			a.Respond(200, "ok")

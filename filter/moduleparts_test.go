@@ -43,6 +43,8 @@ var parts = []part{
 	{"`admission/internal/text`", []string{here + "admission_internal_text."}},
 	{"`filter`", []string{here + "filter."}},
 	{"`filter/records`", []string{here + "filter_records."}},
+	{"`filter/journal`", []string{here + "filter_journal."}},
+	{"`filter/admin`", []string{here + "filter_admin."}},
 	{"`filter/abi`, with the exports, and `cmd/filter`", []string{here + "filter_abi.", "proxy_", "main."}},
 	{"the SDK's types", []string{"github.com_tetratelabs_proxy_wasm_go_sdk_"}},
 }

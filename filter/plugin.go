@@ -6,6 +6,8 @@ import (
 	"github.com/headgate/headgate/admission/config"
 	"github.com/headgate/headgate/admission/request"
 	"github.com/headgate/headgate/filter/abi"
+	"github.com/headgate/headgate/filter/admin"
+	"github.com/headgate/headgate/filter/journal"
 	"github.com/headgate/headgate/filter/records"
 )
 
@@ -36,6 +38,9 @@ type plugin struct {
 	leavers  leavers          // streams that wait for their release: release.go
 	virtuals virtuals         // requests that go on in shadow only: shadow.go
 	bodies   bodies           // bodies in which the model is looked for: body.go
+	journal  *journal.Journal // what the admin stage may ask for: events.go; nil: nothing
+	reporter *journal.Reporter
+	admin    *admin.Stage // in the stage admin: adminstage.go
 
 	hasHeardGRPC bool // an upstream has answered a gRPC request: ending.go
 
@@ -58,6 +63,7 @@ type pool struct {
 	*records.Pool
 	stats          poolStats
 	admittedAtOnce []byte // what the access log is told of most requests
+	journal        int    // its number in the journal
 }
 
 // OnPluginStart parses the configuration, and no more: the host also calls it in a throw-away VM that never sees a
@@ -72,7 +78,7 @@ func (p *plugin) OnPluginStart(int) types.OnPluginStartStatus {
 		return p.refuse(err.Error())
 	}
 	p.configure(cfg)
-	if cfg.Mode != config.ModeDisabled && len(p.pools) > 0 {
+	if cfg.Stage != config.StageAdmin && cfg.Mode != config.ModeDisabled && len(p.pools) > 0 {
 		p.begin()
 		p.timer.arm(p.turn.now, p.turn.now)
 	}
@@ -100,6 +106,11 @@ func (p *plugin) configure(cfg *config.Config) {
 			p.pools = append(p.pools, o)
 		}
 	}
+	if cfg.Stage == config.StageAdmin {
+		p.configureAdmin()
+	} else {
+		p.openJournal()
+	}
 }
 
 // concerns reports whether a stage acquires pools of that kind.
@@ -110,7 +121,7 @@ func concerns(stage config.Stage, per config.Per) bool {
 	case config.StageAttempt:
 		return per == config.PerAttempt
 	}
-	return stage == config.StageRequest
+	return stage == config.StageRequest || stage == config.StageAdmin
 }
 
 // begin starts a callback: one reading of the clock, and a fresh allowance of actions.
@@ -132,6 +143,9 @@ func (p *plugin) WakeBy(at int64) { p.timer.wakeBy(p.turn.now, at) }
 
 // NewHttpContext starts a stream.
 func (p *plugin) NewHttpContext(id uint32) types.HttpContext {
+	if p.admin != nil {
+		return p.admin.NewStream(id)
+	}
 	if n := len(p.free); n > 0 {
 		s := p.free[n-1]
 		p.free = p.free[:n-1]
@@ -144,6 +158,10 @@ func (p *plugin) NewHttpContext(id uint32) types.HttpContext {
 // OnTick does what needs time.
 func (p *plugin) OnTick() {
 	if p.cfg == nil {
+		return
+	}
+	if p.admin != nil {
+		p.tickAdmin()
 		return
 	}
 	p.begin()
@@ -170,12 +188,21 @@ func (p *plugin) OnTick() {
 	p.awaitNext()
 	p.backlog.flushed = false
 	p.handOverCounts()
+	p.keepReporter()
 	p.timer.rearm(p.turn.now)
 }
 
 // OnQueueReady lets granted waiters go on.
 func (p *plugin) OnQueueReady(queue uint32) {
 	p.begin()
+	switch {
+	case p.admin != nil:
+		p.admin.OnMessage(queue, p.turn.now)
+		return
+	case p.reporter != nil && p.reporter.IsAsked(queue):
+		p.report()
+		return
+	}
 	p.backlog.flushed = true
 	if p.records.IsMailbox(queue) {
 		p.records.Answer()
@@ -195,8 +222,15 @@ func (p *plugin) receive() {
 
 // OnPluginDone gives the worker's seat up: the context has drained.
 func (p *plugin) OnPluginDone() bool {
+	if p.admin != nil {
+		p.admin.Leave()
+		return true
+	}
 	if p.cfg != nil {
 		p.begin()
+		if p.reporter != nil {
+			p.reporter.Leave()
+		}
 		p.awaitNext() // it ticks no more: all are due now
 		p.releaseDue()
 		p.forgetVirtuals()

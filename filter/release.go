@@ -46,6 +46,7 @@ func (s *stream) OnHttpStreamDone() {
 	}
 	p.begin()
 	s.judgeEnd()
+	s.noteEnd()
 	if s.shadow() && !s.hasGivenUp() {
 		s.onRealEnd()
 		return

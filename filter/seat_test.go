@@ -23,7 +23,7 @@ func (g *gateway) stall(worker int, d time.Duration) {
 	}
 }
 
-const workerTable = "headgate/2/default/workers"
+const workerTable = "headgate/3/default/workers"
 
 func (g *gateway) workers() *admission.WorkerTable {
 	var t admission.WorkerTable

@@ -374,7 +374,7 @@ func TestForgedRecallsAreHarmless(t *testing.T) {
 	var name string
 	for _, q := range g.host.QueueNames() {
 		name = q
-		for _, m := range []string{"", "headgate/2/default/all/only", "headgate/2/default/all/", "headgate/2/default/workers", "nothing of ours"} {
+		for _, m := range []string{"", "headgate/3/default/all/only", "headgate/3/default/all/", "headgate/3/default/workers", "nothing of ours"} {
 			g.host.Enqueue(q, []byte(m))
 		}
 	}

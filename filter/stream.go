@@ -19,6 +19,7 @@ type stream struct {
 
 	// Whose request it is, and what it is about: identity.go, handover.go.
 	text         []byte // what is kept of the request's headers
+	method, path span   // as much as the journal tells of them
 	dims         [dimensions]span
 	tenantHash   uint64
 	grpc         bool
@@ -112,6 +113,7 @@ func (s *stream) refuseAmbiguous() types.Action {
 		return types.ActionContinue
 	}
 	s.refusal = refusal{reason: reasonAmbiguous}
+	s.noteRefusal(reasonAmbiguous)
 	s.refuseNow()
 	return s.pause()
 }

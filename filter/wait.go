@@ -189,6 +189,7 @@ func (b *backlog) withdraw(s *stream) {
 
 // countCancelled counts a client that left while it waited. In shadow each request has had its outcome.
 func (s *stream) countCancelled() {
+	s.noteCancelled()
 	if !s.shadow() {
 		abi.Increment(s.asked.stats.cancelledWaiting, 1)
 	}

@@ -51,7 +51,7 @@ func (s *step) recall() error {
 	e, until := s.effect, s.before.RecallUntil
 	under := len(e.Recalls) > 0 || s.now < until
 	switch {
-	case s.after.RecallUntil != until && len(e.Recalls) == 0:
+	case s.after.RecallUntil != until && len(e.Recalls) == 0 && !s.after.Retired:
 		return fmt.Errorf("I4: the recall lasts until %d in place of %d, and recalls nobody", s.after.RecallUntil, until)
 	case len(e.Recalls) > 0 && s.after.RecallUntil <= s.now:
 		return fmt.Errorf("I4: a recall at %d is over at %d", s.now, s.after.RecallUntil)

@@ -47,7 +47,7 @@ func (w *Watch) Step(state []byte, op *admission.Op, next []byte, e *admission.E
 	if fresh {
 		w.overtaken = nil
 	}
-	s := &step{Watch: w, op: op, effect: e, now: op.Now}
+	s := &step{Watch: w, op: op, effect: e, now: op.Now, fresh: fresh}
 	s.findGrants()
 	return errors.Join(s.encoding(next), s.sums(), s.deltas(), s.limit(), s.outstanding(), s.workConserving(),
 		s.tickets(), s.rule(), s.overtaking(), s.marks())
@@ -60,6 +60,7 @@ type step struct {
 	now    int64
 	grants []grant // in order; the acquire's own, whose place in the order is unknown, is last
 	own    bool
+	fresh  bool // there was no record, or another key's
 }
 
 type grant struct {
@@ -154,8 +155,11 @@ func (s *step) deltas() error {
 // limit checks I1.
 func (s *step) limit() error {
 	r := &s.after
-	if s.op.Assert && int(r.Limit) != s.op.Limit {
+	if s.op.Assert && r.Source == admission.FromConfig && int(r.Limit) != s.op.Limit {
 		return fmt.Errorf("I9: limit %d, asserted %d", r.Limit, s.op.Limit)
+	}
+	if err := s.override(); err != nil {
+		return err
 	}
 	if len(s.grants) > 0 && r.Inflight()+r.OnHold() > int(r.Limit) {
 		return fmt.Errorf("I1: granted %v, and now %d inflight + %d on hold > limit %d",
@@ -164,9 +168,37 @@ func (s *step) limit() error {
 	return nil
 }
 
-// outstanding checks I9: maintaining a record takes nothing from living workers.
+// override checks I9: nothing but a retune changes a record's override, and one that isn't about the key's own leaves
+// that alone. A record with one is not given up.
+func (s *step) override() error {
+	b, r := &s.before, &s.after
+	if s.fresh && s.op.Kind != admission.OpRetune {
+		return nil
+	}
+	source, limit := b.Source, b.Limit
+	switch own := source == admission.FromKey; {
+	case own && r.Retired:
+		return errors.New("I9: a record with an override of its key's own is retired")
+	case r.Retired:
+		return nil
+	case s.op.Kind != admission.OpRetune || own && !s.op.Own:
+		if source == admission.FromConfig && r.Source == source {
+			return nil
+		}
+	case s.op.Override.Source == admission.FromConfig:
+		source, limit = admission.FromConfig, uint32(s.op.Limit)
+	default:
+		source, limit = s.op.Override.Source, uint32(s.op.Override.Limit)
+	}
+	if r.Source != source || r.Limit != limit {
+		return fmt.Errorf("I9: limit %d from %d, and it should be %d from %d", r.Limit, r.Source, limit, source)
+	}
+	return nil
+}
+
+// outstanding checks I9: maintaining a record, or another limit, takes nothing from living workers.
 func (s *step) outstanding() error {
-	if s.op.Kind != admission.OpMaintain || s.effect.Reaped > 0 {
+	if s.op.Kind != admission.OpMaintain && s.op.Kind != admission.OpRetune || s.effect.Reaped > 0 {
 		return nil
 	}
 	before, after := s.before.Inflight()+s.before.Queue.Len(), s.after.Inflight()+s.after.Queue.Len()

@@ -69,6 +69,12 @@ type Config struct {
 	MaxKeys  int
 	Lease    admission.Duration
 	OnError  OnError
+	Admin    Admin
+}
+
+// Admin says who may reach the stage admin.
+type Admin struct {
+	Expose bool // also others than this machine
 }
 
 // Identity says where a request's dimensions come from; the first source that yields a value wins.

@@ -42,6 +42,7 @@ const (
 	rootLease
 	rootReapHold
 	rootOnError
+	rootAdmin
 	rootPools
 	rootFields
 )
@@ -59,6 +60,7 @@ var rootRules = [rootFields]rule{
 		absent: int64(5 * admission.Second)},
 	rootReapHold: {name: "reap_hold", form: formDuration, most: longestHold},
 	rootOnError:  {name: "on_error", form: formChoice, words: []string{"open", "closed"}},
+	rootAdmin:    {name: "admin", form: formObject, fields: adminRules, then: (*Config).parseAdmin},
 	rootPools:    {name: "pools", form: formArray, required: true, least: 1, most: maxPools, each: &poolRule},
 }
 
@@ -67,23 +69,19 @@ var deadlineRules = []rule{
 	{name: "default", form: formDuration, most: longest},
 }
 
+var adminRules = []rule{{name: "expose", form: formBoolean}}
+
+// parseAdmin stores who may reach the stage admin.
+func (c *Config) parseAdmin(n *node) *Error {
+	c.Admin.Expose = n.fields[0].number == 1
+	return nil
+}
+
 var textRule = rule{form: formText}
 
 // Parse reads a plugin configuration: strict JSON of at most 1 MiB, as docs/configuration.md describes it. Absent
 // fields get their defaults. The error is a *Error about the first problem, and there is no Config then.
 func Parse(data []byte) (*Config, error) {
-	c, err := parse(data)
-	if err == nil {
-		err = c.refuseUnbuilt()
-	}
-	if err != nil {
-		return nil, err
-	}
-	return c, nil
-}
-
-// parse is Parse, but accepts features that are not built yet. Its error is nil or a *Error.
-func parse(data []byte) (*Config, error) {
 	c := &Config{Domain: "default"}
 	rules := rootRules
 	root, err := parseJSON(data)

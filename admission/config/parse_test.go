@@ -44,7 +44,7 @@ const fullConfig = `{
 }`
 
 func TestFullConfig(t *testing.T) {
-	c, err := parse([]byte(fullConfig))
+	c, err := Parse([]byte(fullConfig))
 	require.NoError(t, err)
 	require.Equal(t, &Config{
 		Domain: "default",
@@ -98,7 +98,7 @@ func TestConfigDefaults(t *testing.T) {
 		Pools: []Pool{{Name: "p", Limit: 3, MaxWait: 5 * admission.Second, Per: PerInvocation}},
 	}, c)
 
-	c, err = parse([]byte(`{"stage": "admin"}`))
+	c, err = Parse([]byte(`{"stage": "admin"}`))
 	require.NoError(t, err)
 	require.Empty(t, c.Pools)
 
@@ -127,7 +127,7 @@ func TestFA7_PenaltiesHaveTheBoundOfHolds(t *testing.T) {
 }
 
 func TestConfigOtherValues(t *testing.T) {
-	c, err := parse([]byte(`{"mode": "disabled", "stage": "attempt", "domain": "Team-A.eu_1", "on_error": "closed", "max_keys": 16384, "lease": "1h",
+	c, err := Parse([]byte(`{"mode": "disabled", "stage": "attempt", "domain": "Team-A.eu_1", "on_error": "closed", "max_keys": 16384, "lease": "1h",
 		"deadline": {"headers": ["X-Deadline"]},
 		"identity": {"tenant": [{"path": "/t/{tenant}", "trusted": true}], "model": [{"path": "/models/{model}:generate"}, {"json_body": "model"}, {"header": "X-Model", "trusted": false}]},
 		"pools": [{"name": "A-b_9", "limit": 1000000, "queue": 100000, "max_wait": "24h", "key": ["tenant", "model", "route", "class"], "per": "invocation", "min_active": 7,
@@ -149,7 +149,7 @@ func TestConfigOtherValues(t *testing.T) {
 
 // The hold of dead workers' permits is one for all pools, also for the one that routes with limits make.
 func TestReapHoldIsEveryPools(t *testing.T) {
-	c, err := parse([]byte(withJSON(`"reap_hold": "3s", "routes": ["/a:1"]`)))
+	c, err := Parse([]byte(withJSON(`"reap_hold": "3s", "routes": ["/a:1"]`)))
 	require.NoError(t, err)
 	require.Len(t, c.Pools, 2)
 	for i := range c.Pools {
@@ -161,7 +161,7 @@ func TestReapHoldIsEveryPools(t *testing.T) {
 // onePool parses a configuration of one pool with those fields beside its name.
 func onePool(t *testing.T, fields string) Pool {
 	t.Helper()
-	c, err := parse([]byte(poolJSON(fields)))
+	c, err := Parse([]byte(poolJSON(fields)))
 	require.NoError(t, err)
 	return c.Pools[0]
 }
@@ -175,7 +175,7 @@ func identityJSON(fields string) string { return withJSON(`"identity": {` + fiel
 func TestCase_O09_ConfigDurations(t *testing.T) {
 	for _, d := range []string{"2562047h48m", "87600h", "-5s", "1ns"} {
 		for _, field := range []string{`"max_wait": %q`, `"hold": {"failure": %q}`, `"breaker": {"open": %q}`} {
-			_, err := parse([]byte(poolJSON(`"limit": 1, ` + fmt.Sprintf(field, d))))
+			_, err := Parse([]byte(poolJSON(`"limit": 1, ` + fmt.Sprintf(field, d))))
 			require.ErrorContains(t, err, `"`+d+`" is `, field)
 			require.ErrorContains(t, err, "pools[0].")
 		}
@@ -191,21 +191,21 @@ func TestCase_O13_ZeroAndUnclearForms(t *testing.T) {
 	for _, v := range []string{`null`, `-1`, `"5"`, `1.5`, `1e3`, `1E0`, `1.0`, `true`, `[]`, `{}`, `""`, `"0"`} {
 		for _, field := range []string{`"limit": %s`, `"limit": 1, "queue": %s`, `"limit": 1, "min_active": %s`, `"limit": 1, "breaker": {"failures": %s}`,
 			`"limit": 1, "key": ["tenant"], "keys": {"a": {"limit": %s}}`, `"limit": 1, "fair_by": "tenant", "weights": {"a": %s}`} {
-			_, err := parse([]byte(poolJSON(fmt.Sprintf(field, v))))
+			_, err := Parse([]byte(poolJSON(fmt.Sprintf(field, v))))
 			require.Error(t, err, field, v)
 		}
 	}
 	for _, v := range []string{`null`, `-1`, `"5"`, `1.5`, `0`, `5`, `true`, `""`, `"-1s"`} {
 		for _, field := range []string{`"max_wait": %s`, `"hold": {"success": %s}`} {
-			_, err := parse([]byte(poolJSON(`"limit": 1, ` + fmt.Sprintf(field, v))))
+			_, err := Parse([]byte(poolJSON(`"limit": 1, ` + fmt.Sprintf(field, v))))
 			require.Error(t, err, field, v)
 		}
 	}
 	for _, n := range []string{"-1", "1.5", "1e3", "", "+5", "05", "0x5", ".5", "5 ", "1000001", "99999999999999999999"} {
-		_, err := parse([]byte(withJSON(`"routes": ["/a:` + n + `"]`)))
+		_, err := Parse([]byte(withJSON(`"routes": ["/a:` + n + `"]`)))
 		require.ErrorContains(t, err, "routes[0]: ", n)
 	}
-	c, err := parse([]byte(withJSON(`"routes": ["/a:0", "/b"]`)))
+	c, err := Parse([]byte(withJSON(`"routes": ["/a:0", "/b"]`)))
 	require.NoError(t, err)
 	require.Equal(t, []int{0, -1}, []int{c.Routes[0].Limit, c.Routes[1].Limit})
 }
@@ -213,10 +213,10 @@ func TestCase_O13_ZeroAndUnclearForms(t *testing.T) {
 func TestCase_O14_NumbersThatWrap(t *testing.T) {
 	for _, n := range []string{"2147483647", "4294967296", "4294967297", "9223372036854775807", "9223372036854775808", "18446744073709551617", "1000001"} {
 		for field, most := range map[string]string{`"limit": `: "1000000", `"limit": 1, "queue": `: "100000"} {
-			_, err := parse([]byte(poolJSON(field + n)))
+			_, err := Parse([]byte(poolJSON(field + n)))
 			require.ErrorContains(t, err, n+" is out of range (want 0 to "+most+")")
 		}
-		_, err := parse([]byte(withJSON(`"routes": ["/a:` + n + `"]`)))
+		_, err := Parse([]byte(withJSON(`"routes": ["/a:` + n + `"]`)))
 		require.ErrorContains(t, err, "has no limit after ':' (want 0 to 1000000)")
 	}
 	p := onePool(t, `"limit": 1000000, "queue": 100000`)
@@ -225,12 +225,12 @@ func TestCase_O14_NumbersThatWrap(t *testing.T) {
 
 // A configuration that encoding/json writes anew reads as the same one.
 func TestConfigRoundTrip(t *testing.T) {
-	want, err := parse([]byte(fullConfig))
+	want, err := Parse([]byte(fullConfig))
 	require.NoError(t, err)
 	var v any
 	require.NoError(t, json.Unmarshal([]byte(fullConfig), &v))
 	for range 10 { // the order of fields does not matter
-		got, err := parse([]byte(mustJSON(v)))
+		got, err := Parse([]byte(mustJSON(v)))
 		require.NoError(t, err)
 		require.Equal(t, want, got)
 	}
@@ -243,7 +243,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"stage": "admin", "identity": {"aliases": {"a": "b"}, "tenant": [{"path": "/{tenant}", "trusted": true}]}}`))
 	f.Add([]byte(withJSON(`"routes": ["/a:5@g", "POST /*/b:x", "/é"]`)))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		c, err := parse(data)
+		c, err := Parse(data)
 		if err != nil {
 			require.Nil(t, c)
 			require.LessOrEqual(t, len(err.Error()), 1000)

@@ -66,14 +66,14 @@ func TestRouteRefusals(t *testing.T) {
 		{`["/a:3@g", "/b@g"]`, `routes[1]: "/b@g" disagrees with routes[0] on the limit of group "@g"`},
 		{`["POST /a", "/b", "post /A:3"]`, `routes[2]: "post /A:3" repeats routes[0], which would always match first`},
 	} {
-		_, err := parse([]byte(withJSON(`"routes": ` + c.routes)))
+		_, err := Parse([]byte(withJSON(`"routes": ` + c.routes)))
 		require.EqualError(t, err, c.want)
 	}
 }
 
 func parsedRoutes(t *testing.T, patterns ...string) []Route {
 	t.Helper()
-	c, err := parse([]byte(withJSON(`"routes": ` + mustJSON(patterns))))
+	c, err := Parse([]byte(withJSON(`"routes": ` + mustJSON(patterns))))
 	require.NoError(t, err)
 	return c.Routes
 }
@@ -81,7 +81,7 @@ func parsedRoutes(t *testing.T, patterns ...string) []Route {
 // ParseRoute says the same as the configuration's parser, without the pattern.
 func TestParseRouteAloneAgreesWithTheConfiguration(t *testing.T) {
 	for _, pattern := range []string{"", "\n", strings.Repeat("/a", 99), "POST", " /a", "/a b", "/a@!", "/a:x@g", "/a:01", "/a:5", "POST /a/*:go:7@g"} {
-		want, err := parse([]byte(withJSON(`"routes": ` + mustJSON([]string{pattern}))))
+		want, err := Parse([]byte(withJSON(`"routes": ` + mustJSON([]string{pattern}))))
 		route, problem := ParseRoute(pattern)
 		if err == nil {
 			require.NoError(t, problem, pattern)

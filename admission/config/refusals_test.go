@@ -13,9 +13,9 @@ import (
 var configRefusals = []struct{ config, want string }{
 	{`5`, `the configuration 5 is not an object`},
 	{`{}`, `pools: is missing`},
-	{withJSON(`"bogus": 1`), `bogus: is not a field here (want mode, stage, domain, routes, identity, deadline, max_keys, lease, reap_hold, on_error, pools)`},
-	{withJSON(`"": 1`), `[""]: is not a field here (want mode, stage, domain, routes, identity, deadline, max_keys, lease, reap_hold, on_error, pools)`},
-	{withJSON(`"a\nb": 1`), `["a\nb"]: is not a field here (want mode, stage, domain, routes, identity, deadline, max_keys, lease, reap_hold, on_error, pools)`},
+	{withJSON(`"bogus": 1`), `bogus: is not a field here (want mode, stage, domain, routes, identity, deadline, max_keys, lease, reap_hold, on_error, admin, pools)`},
+	{withJSON(`"": 1`), `[""]: is not a field here (want mode, stage, domain, routes, identity, deadline, max_keys, lease, reap_hold, on_error, admin, pools)`},
+	{withJSON(`"a\nb": 1`), `["a\nb"]: is not a field here (want mode, stage, domain, routes, identity, deadline, max_keys, lease, reap_hold, on_error, admin, pools)`},
 	{withJSON(`"mode": "on"`), `mode: "on" is unknown (want "enforce", "shadow", "disabled")`},
 	{withJSON(`"mode": null`), `mode: null is unknown (want "enforce", "shadow", "disabled")`},
 	{withJSON(`"stage": "response"`), `stage: "response" is unknown (want "request", "invocation", "attempt", "admin")`},
@@ -127,7 +127,7 @@ var configRefusals = []struct{ config, want string }{
 	{withJSON(`"mode": "` + strings.Repeat("é", 5000) + `"`), `mode: "` + strings.Repeat("é", 20) + `..." is unknown (want "enforce", "shadow", "disabled")`},
 	{withJSON(`"mode": "` + strings.Repeat("€", 5000) + `"`), `mode: "` + strings.Repeat("€", 13) + `..." is unknown (want "enforce", "shadow", "disabled")`},
 	{withJSON(`"max_keys": ` + strings.Repeat("9", 5000)), `max_keys: ` + strings.Repeat("9", 40) + `... is out of range (want 1 to 16384)`},
-	{withJSON(`"` + strings.Repeat("x", 5000) + `": 1`), `["` + strings.Repeat("x", 40) + `..."]: is not a field here (want mode, stage, domain, routes, identity, deadline, max_keys, lease, reap_hold, on_error, pools)`},
+	{withJSON(`"` + strings.Repeat("x", 5000) + `": 1`), `["` + strings.Repeat("x", 40) + `..."]: is not a field here (want mode, stage, domain, routes, identity, deadline, max_keys, lease, reap_hold, on_error, admin, pools)`},
 	{identityJSON(`"model": [{"value": "a\nb"}]`), `identity.model[0].value: "a\nb" holds a control character`},
 	{identityJSON(`"model": [{"value": "` + strings.Repeat("x", 129) + `"}]`), `identity.model[0].value: "` + strings.Repeat("x", 40) + `..." is longer than 128 bytes`},
 }
@@ -212,7 +212,7 @@ var goodConfigs = []string{
 // A refusal names the field that is wrong.
 func TestRefusalsNameTheField(t *testing.T) {
 	for _, c := range badConfigs {
-		_, err := parse([]byte(c.config))
+		_, err := Parse([]byte(c.config))
 		require.Error(t, err, c.config)
 		for _, w := range strings.Fields(c.words) {
 			require.Contains(t, err.Error(), w)

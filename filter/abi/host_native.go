@@ -22,8 +22,11 @@ var started = time.Now()
 // Monotonic returns the time since the process started, in nanoseconds and never 0.
 func Monotonic() (int64, bool) { return int64(time.Since(started)) + 1, true }
 
-// Wall returns the time of day in seconds since 1970.
-func Wall() int64 { return time.Now().Unix() }
+// WallMillis returns the time of day in milliseconds since 1970.
+func WallMillis() int64 { return time.Now().UnixMilli() }
+
+// Wall returns the same in seconds.
+func Wall() int64 { return WallMillis() / 1000 }
 
 // Random fills b with random bytes.
 func Random(b []byte) bool { _, err := rand.Read(b); return err == nil }
@@ -193,10 +196,13 @@ func Increment(metric uint32, by int64) {
 // HandOver has nothing to do: Increment tells the host at once.
 func HandOver() {}
 
-// Metric reads a gauge.
+// Metric reads a gauge or a counter.
 func Metric(metric uint32) int64 {
-	if m, ok := metrics[metric].(proxywasm.MetricGauge); ok {
+	switch m := metrics[metric].(type) {
+	case proxywasm.MetricGauge:
 		return m.Value()
+	case proxywasm.MetricCounter:
+		return int64(m.Value())
 	}
 	return 0
 }

@@ -148,14 +148,17 @@ func Monotonic() (int64, bool) {
 	return outTime, true
 }
 
-// Wall returns the time of day in seconds since 1970, or 0 if the host has none. It can go back.
-func Wall() int64 {
+// WallMillis returns the time of day in milliseconds since 1970, or 0 if the host has none. It can go back.
+func WallMillis() int64 {
 	outTime = 0
 	if clockTimeGet(0, 1, unsafe.Pointer(&outTime)) != 0 {
 		return 0
 	}
-	return outTime / 1e9
+	return outTime / 1e6
 }
+
+// Wall returns the same in seconds.
+func Wall() int64 { return WallMillis() / 1000 }
 
 // Random fills b with random bytes. It returns false if the host has none.
 func Random(b []byte) bool {
@@ -340,8 +343,11 @@ func Increment(metric uint32, by int64) {
 	counters.count(metric, by)
 }
 
-// Metric reads a gauge.
+// Metric reads a gauge or a counter: what the host has been told.
 func Metric(metric uint32) int64 {
+	if metric >= isCounter {
+		metric = counters.all[metric-isCounter].metric
+	}
 	outTime = 0
 	proxyGetMetric(metric, unsafe.Pointer(&outTime))
 	return outTime

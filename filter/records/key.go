@@ -43,6 +43,8 @@ type Key struct {
 	place     admission.Place // in the pool's directory
 	data      string          // shared data key of the record
 
+	inherited admission.Override // which the record is made under, as was read with its place
+
 	shares   []share        // what the context's requests have, by tenant
 	permits  int            // that they have
 	spares   int            // permits counted for this context that no request has
@@ -69,13 +71,13 @@ type Key struct {
 // otherKey is the name of the key that all keys beyond max_keys share.
 const otherKey = "other"
 
-// prefix starts every shared data key and queue name: other plugins may share the same space. It carries the version of
+// Prefix starts every shared data key and queue name: other plugins may share the same space. It carries the version of
 // what is stored.
-const prefix = "headgate/2/"
+const Prefix = "headgate/3/"
 
 func newPool(cfg *config.Config, c *config.Pool, stats Stats) *Pool {
 	o := &Pool{Pool: c, stats: stats, maxKeys: cfg.MaxKeys, keys: map[string]*Key{}}
-	o.prefix = prefix + cfg.Domain + "/" + c.Name + "/"
+	o.prefix = Prefix + cfg.Domain + "/" + c.Name + "/"
 	o.other = &Key{Pool: o, Name: otherKey, limit: o.limitOf(otherKey), data: o.prefix + "other", fixed: true}
 	o.only = &Key{Pool: o, Name: c.Name, limit: c.Limit, data: o.prefix + "only", fixed: true}
 	return o

@@ -54,8 +54,8 @@ func TestPoolWithoutDimensionsHasOneKey(t *testing.T) {
 	require.Equal(t, "all", o.only.Name)
 	require.Equal(t, 3, o.only.limit)
 	require.True(t, o.only.fixed)
-	require.Equal(t, "headgate/2/d/all/only", o.only.data)
-	require.Equal(t, "headgate/2/d/all/other", o.other.data)
+	require.Equal(t, "headgate/3/d/all/only", o.only.data)
+	require.Equal(t, "headgate/3/d/all/other", o.other.data)
 	require.Empty(t, o.known)
 }
 
@@ -111,7 +111,7 @@ func TestForgottenKeysLeaveTheCache(t *testing.T) {
 	o := keyedPool(8)
 	k := o.KeyFor("a")
 	k.setPlace(admission.Place{Slot: 3, Gen: 7})
-	require.Equal(t, "headgate/2/default/model/3", k.data)
+	require.Equal(t, "headgate/3/default/model/3", k.data)
 	o.forgetUnused()
 	require.Empty(t, o.keys)
 	require.Empty(t, o.known)

@@ -19,16 +19,12 @@ type mailbox struct {
 }
 
 func mailboxName(domain string, seat uint16) string {
-	return prefix + domain + "/queue/" + strconv.Itoa(int(seat))
+	return Prefix + domain + "/queue/" + strconv.Itoa(int(seat))
 }
 
 // open makes a seat's shared queue this context's. The last one to register a name gets its messages.
 func (m *mailbox) open(domain string, seat uint16) {
 	m.id, _ = abi.RegisterQueue(mailboxName(domain, seat))
-	if m.vmID == "" {
-		id, _ := abi.Property("plugin_vm_id")
-		m.vmID = string(id)
-	}
 }
 
 // tell sends a grant to its worker. A message that is lost costs time only: ticks look for grants, too.
@@ -43,6 +39,10 @@ func (m *mailbox) tell(g admission.Grant, domain string) {
 func (m *mailbox) send(seat uint16, domain string, message []byte) {
 	id := m.others[seat]
 	if id == 0 {
+		if m.vmID == "" {
+			id, _ := abi.Property("plugin_vm_id")
+			m.vmID = string(id)
+		}
 		q, s := abi.ResolveQueue(m.vmID, mailboxName(domain, seat))
 		if s != abi.StatusOK {
 			return

@@ -210,22 +210,31 @@ func (r *Records) WakeForSeat() {
 // maintainAll carries a maintenance out in all records of all pools. What is contended is done again in a later turn.
 func (r *Records) maintainAll(m maintenance) {
 	for _, o := range r.pools {
+		res := stored
+		var override admission.Override
 		r.eachRecord(o, func(k *Key) {
-			if r.maintain(k, m == maintainAssert) == contended {
-				r.maintenance = max(r.maintenance, m)
-				r.waker.WakeBy(r.now)
-			}
+			override = r.directory.Override()
+			res = max(res, r.maintain(k, m == maintainAssert))
 		})
+		if res == contended || m == maintainAssert && !r.overrideIs(o, &override) {
+			r.maintenance = max(r.maintenance, m)
+			r.waker.WakeBy(r.now)
+		}
 	}
 }
 
 func (r *Records) maintain(k *Key, assert bool) result {
 	target := r.target(k)
 	target.Expect = false
+	target.Override = r.inherits(k)
+	r.maintainOp, r.retuneOp = admission.Maintain(target, assert, &r.seat.live), admission.Retune(target, false)
+	r.double = [2]*admission.Op{&r.maintainOp, &r.retuneOp}
+	ops := r.double[:]
+	if !assert {
+		ops = ops[:1]
+	}
 	for range maxSwaps {
-		r.maintainOp = admission.Maintain(target, assert, &r.seat.live)
-		r.single[0] = &r.maintainOp
-		e, res := r.try(k, r.single[:], &r.seat.live)
+		e, res := r.try(k, ops, &r.seat.live)
 		if res != contended || e.Verdict >= admission.VerdictStale {
 			return stored
 		}

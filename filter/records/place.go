@@ -36,6 +36,7 @@ func (r *Records) locate(k *Key, refused *admission.Place) result {
 		place, found := r.directory.Lookup(k.Name)
 		if found && (refused == nil || place != *refused) {
 			k.setPlace(place)
+			k.inherited = r.inherits(k)
 			return stored
 		}
 		before := r.directory.Len()
@@ -48,6 +49,7 @@ func (r *Records) locate(k *Key, refused *admission.Place) result {
 		switch res = r.set(&o.stats, o.directory(), r.out, cas); res {
 		case stored:
 			k.setPlace(place)
+			k.inherited = r.inherits(k)
 			return stored
 		case failed:
 			addGauge(o.stats.Keys, -added)
@@ -122,12 +124,13 @@ func (r *Records) retire(o *Pool, place admission.Place) result {
 
 // eachRecord calls f with a key for every record that the pool has. The keys in slots are not those of KeyFor.
 func (r *Records) eachRecord(o *Pool, f func(*Key)) {
-	f(o.only)
 	if len(o.Key) == 0 {
+		f(o.only)
 		return
 	}
-	f(o.other)
 	r.readDirectory(o)
+	f(o.only)
+	f(o.other)
 	for slot := range r.directory.Len() {
 		name, place := r.directory.At(slot)
 		k := Key{Pool: o, Name: name, limit: o.limitOf(name)}

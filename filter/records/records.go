@@ -22,8 +22,17 @@ type Waker interface {
 	WakeBy(at int64)
 }
 
+// An Onlooker is told of changes of records that are about no request of the context's in particular.
+type Onlooker interface {
+	// Saw tells that a step has changed a key's breaker or has taken back what a dead worker had. It must not call the
+	// Records.
+	Saw(*Key, *admission.Effect)
+}
+
 // Records are the records of one plugin context's pools. Not safe for concurrent use.
 type Records struct {
+	Onlooker Onlooker // nil: nobody
+
 	cfg   *config.Config
 	waker Waker
 	pools []*Pool
@@ -37,12 +46,13 @@ type Records struct {
 	// The operations in hand. Each kind that may be needed in the middle of another has one of its own.
 	op                                [1]admission.Op
 	reconcileOp, retireOp, maintainOp admission.Op
+	retuneOp                          admission.Op
 	acquires                          []admission.Op
 	foreseen                          [2]admission.Op
 
 	ops    []*admission.Op // what commit stores in one swap
 	more   int             // how many of them, at the end, are not of the journal
-	single [1]*admission.Op
+	double [2]*admission.Op
 
 	inflight  []admission.TenantInflight // scratch of truth
 	waits     []admission.Ticket         // likewise
@@ -97,7 +107,7 @@ func (r *Records) SetTime(now int64) { r.now = now }
 //go:noinline // many bytes in many places
 func (r *Records) target(k *Key) admission.Target {
 	return admission.Target{Now: r.now, Gen: k.place.Gen, Name: k.Name, Me: r.seat.me, Expect: k.involved(),
-		Limit: k.limit, QuietTime: r.quietTime, Shaping: &k.Pool.Shaping, Ahead: r.warm(k)}
+		Limit: k.limit, Override: k.inherited, QuietTime: r.quietTime, Shaping: &k.Pool.Shaping, Ahead: r.warm(k)}
 }
 
 // decidingTime is how long an acquire may take to be decided where a request may not wait: being decided is no waiting.

@@ -163,7 +163,7 @@ func (r *Records) leave() {
 	}
 }
 
-func (r *Records) tableKey() string { return prefix + r.cfg.Domain + "/workers" }
+func (r *Records) tableKey() string { return Prefix + r.cfg.Domain + "/workers" }
 
 func (r *Records) readTable(t *admission.WorkerTable) (cas uint32, res result) {
 	b, cas, res := get(r.tableKey())

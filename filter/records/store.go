@@ -183,16 +183,25 @@ func (r *Records) try(k *Key, ops []*admission.Op, live *admission.WorkerTable) 
 		}
 		return e, contended
 	}
+	res = r.swap(k, next, e, cas)
+	if res == failed {
+		return nil, failed
+	}
+	return e, res
+}
+
+// swap stores what a step has made of a key's record, and tells whom it concerns.
+func (r *Records) swap(k *Key, next []byte, e *admission.Effect, cas uint32) result {
 	stats := &k.Pool.stats
 	stats.raise(e)
 	if res := r.set(stats, k.data, next, cas); res != stored {
 		stats.unraise(e)
-		if res == failed {
-			return nil, failed
-		}
-		return e, contended
+		return res
 	}
 	r.lower(stats, e)
+	if r.Onlooker != nil && (e.Breaker != e.BreakerBefore || e.Reaped > 0) {
+		r.Onlooker.Saw(k, e)
+	}
 	k.queued = e.Queued
 	for i := range e.Grants {
 		r.mailbox.tell(e.Grants[i], r.cfg.Domain)
@@ -200,7 +209,7 @@ func (r *Records) try(k *Key, ops []*admission.Op, live *admission.WorkerTable) 
 	for i := range e.Recalls {
 		r.tellRecall(e.Recalls[i], k)
 	}
-	return e, stored
+	return stored
 }
 
 // get reads a value, and the number to set it with; nil if there is none.
