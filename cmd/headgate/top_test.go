@@ -180,7 +180,7 @@ func TestTopShowsWhyALimitIsRefused(t *testing.T) {
 	s := startScreen(t, 80, 24, nil, "--admin", a.address)
 	s.shows(`▌ model +m3`)
 	s.keys("9999999\ry")
-	s.shows(a.refusal, "enter: another number")
+	s.shows(a.refusal, "enter: again")
 	a.change(func(*adminapi.State) { a.refusal = "" })
 	s.keys("\r")
 	s.shows(`limit of model/m3 \(now 8\):`)

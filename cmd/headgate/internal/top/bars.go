@@ -36,7 +36,11 @@ func (t theme) bar(p *palette, key *Key, width int) string {
 		}
 	}
 	if rest := key.Inflight - named; rest > 0 {
-		segments = append(segments, segment{"others", rest, t.others[len(segments)%2], " "})
+		label := "others"
+		if named == 0 { // nobody tells tenants apart here
+			label = ""
+		}
+		segments = append(segments, segment{label, rest, t.others[len(segments)%2], " "})
 	}
 	if key.OnHold > 0 {
 		segments = append(segments, segment{"", key.OnHold, t.held, "▒"})
@@ -91,6 +95,9 @@ func (t theme) segment(s segment, cells int) string {
 	label := ""
 	number := strconv.Itoa(s.n)
 	switch room := cells - len(number) - 1; {
+	case s.label == "" && len(number) <= cells:
+		label = number
+	case s.label == "":
 	case widthOf(s.label) <= room:
 		label = s.label + " " + number
 	case room >= 4:

@@ -22,8 +22,10 @@ func TestABarShowsWhoHasThePermits(t *testing.T) {
 		"more than the limit run: the bar is what runs")
 	require.Equal(t, "··········", barOf(adminapi.Key{Limit: 4}, 10))
 	require.Equal(t, "··········", barOf(adminapi.Key{}, 10), "closed")
-	require.Equal(t, "others 9│·", barOf(adminapi.Key{Limit: 10, Inflight: 9}, 10), "tenants that are not listed")
-	require.Equal(t, " ·········", barOf(adminapi.Key{Limit: 1_000_000, Inflight: 1, Tenants: tenants[:0]}, 10),
+	require.Equal(t, "acme 5   │ot…rs 4│", barOf(adminapi.Key{Limit: 9, Inflight: 9, Tenants: tenants[:1]}, 18),
+		"tenants that are not listed")
+	require.Equal(t, "9       │·", barOf(adminapi.Key{Limit: 10, Inflight: 9}, 10), "no tenants")
+	require.Equal(t, "1·········", barOf(adminapi.Key{Limit: 1_000_000, Inflight: 1, Tenants: tenants[:0]}, 10),
 		"one of a million still has a cell")
 }
 

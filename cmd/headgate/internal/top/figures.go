@@ -3,6 +3,7 @@ package top
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -33,6 +34,17 @@ func until(ms int64) string {
 		return fmt.Sprintf("%d s", (ms+999)/1000)
 	}
 	return fmt.Sprintf("%d min", (ms+59_999)/60_000)
+}
+
+// lasted is how long something has taken, in words: 740 ms, 2.5 s, 12 s.
+func lasted(ms int64) string {
+	text := millis(ms)
+	unit := strings.TrimLeft(text, "0123456789.")
+	number := strings.TrimSuffix(text, unit)
+	if unit == "m" {
+		unit = "min"
+	}
+	return number + " " + unit
 }
 
 // counted is a number of things.

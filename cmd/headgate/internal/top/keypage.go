@@ -73,7 +73,7 @@ func (m *model) keyHead(r row) []string {
 	figures += fmt.Sprintf("   %d run   %d on hold   ", key.Inflight, key.OnHold)
 	wait := "nobody waits"
 	if key.Queued > 0 {
-		wait = fmt.Sprintf("%d wait, longest %s", key.Queued, until(key.OldestWaitMillis))
+		wait = fmt.Sprintf("%d wait, longest %s", key.Queued, lasted(key.OldestWaitMillis))
 	}
 	lines = append(lines, "  "+figures+wait)
 	sentence := r.finding.text
@@ -245,6 +245,13 @@ var reasons = map[string]string{
 	"BREAKER_OPEN":                     "breaker open",
 }
 
+// changers are who has changed a limit, by its source.
+var changers = map[string]string{
+	adminapi.SourceConfig:   "back to the configuration",
+	adminapi.SourceOverride: "by hand",
+	adminapi.SourceFleet:    "by the fleet",
+}
+
 // requestText is which request an event is about, and why it was refused, in so many cells. The end of a long path
 // says more than its beginning.
 func requestText(event adminapi.Event, room int) string {
@@ -256,7 +263,7 @@ func requestText(event adminapi.Event, room int) string {
 		parts = append(parts, cmp.Or(reasons[event.Reason], shown(event.Reason))+",")
 	}
 	if event.Kind == "limit_changed" && event.Source != "" {
-		parts = append(parts, "by "+shown(event.Source))
+		parts = append(parts, cmp.Or(changers[event.Source], "by "+shown(event.Source)))
 	}
 	if event.Model != "" && event.Model != event.Key {
 		parts = append(parts, shown(event.Model))

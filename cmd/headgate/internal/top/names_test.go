@@ -68,6 +68,8 @@ func TestDurationsAreShort(t *testing.T) {
 	} {
 		require.Equal(t, want, [2]string{millis(ms), until(ms)}, ms)
 	}
+	require.Equal(t, []string{"740 ms", "2.5 s", "12 s", "3 min", "2 h"},
+		[]string{lasted(740), lasted(2499), lasted(12_345), lasted(200_000), lasted(7_300_000)})
 	require.Equal(t, "1,234,567 keys", counted(1234567, "key"))
 	require.Equal(t, "1 key", counted(1, "key"))
 	require.Equal(t, "0 keys", counted(0, "key"))

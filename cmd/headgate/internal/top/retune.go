@@ -41,7 +41,9 @@ type change struct {
 	waiting int
 	limit   int64
 	back    bool // to the configuration
-	done    int  // how many of the parts have it
+	// the pool's default was changed by hand, which a key goes back to where it has no limit of its own configured
+	inherits bool
+	done     int // how many of the parts have it
 }
 
 // askLimit begins a change of the chosen key's limit, or of its pool's default.
@@ -83,7 +85,12 @@ func (m *model) newChange(ofPool bool) (change, bool) {
 		m.say("no gateway answers: no limit can be changed", false)
 		return change{}, false
 	}
-	if ofPool || r.isOnlyKey() {
+	if r.isOnlyKey() && r.key.Source == adminapi.SourceOverride && r.pool.Source != adminapi.SourceOverride {
+		ofPool = false // the limit was changed as that of the key
+	} else if r.isOnlyKey() {
+		ofPool = true
+	}
+	if ofPool {
 		c := change{name: shown(r.pool.Name), pool: r.pool.Name, parts: r.pool.Shares, waiting: r.pool.Queued}
 		if !r.isOnlyKey() {
 			c.name += " (the default of its keys)"
@@ -93,7 +100,8 @@ func (m *model) newChange(ofPool bool) (change, bool) {
 		}
 		return c, true
 	}
-	c := change{name: r.name(), pool: r.pool.Name, key: r.key.Name, parts: r.key.Shares, waiting: r.key.Queued}
+	c := change{name: r.name(), pool: r.pool.Name, key: r.key.Name, parts: r.key.Shares, waiting: r.key.Queued,
+		inherits: !r.isOnlyKey() && r.pool.Source == adminapi.SourceOverride}
 	if len(c.parts) == 0 {
 		c.parts = []Share{{Limit: r.key.Limit, Source: r.key.Source, Configured: r.key.Configured}}
 	}
@@ -113,6 +121,8 @@ func (c change) was() string {
 func (c change) text() string {
 	to := strconv.FormatInt(c.limit, 10)
 	switch {
+	case c.back && c.inherits:
+		to = "the pool's default, which was changed by hand (U takes that back)"
 	case c.back:
 		configured := []string{}
 		for _, part := range c.parts {

@@ -219,7 +219,7 @@ func (m *model) waitsPanel(room int) []string {
 func (m *model) sparks(pool *Pool) []string {
 	t := m.theme
 	if len(pool.Waits.Slots) == 0 {
-		return []string{"", "  " + t.dim.Render("no request had to wait"), ""}
+		return []string{"", "  " + t.dim.Render("no request was admitted after a wait"), ""}
 	}
 	top := int64(0)
 	for _, slot := range pool.Waits.Slots {

@@ -248,7 +248,7 @@ func (q *question) confirmLine(t theme) string {
 	case q.problem != "" && q.change.back:
 		return " " + t.bad.Render(q.problem) + t.dim.Render("  n: leave it")
 	case q.problem != "":
-		return " " + t.bad.Render(q.problem) + t.dim.Render("  enter: another number  n: leave it")
+		return " " + t.bad.Render(q.problem) + t.dim.Render("  enter: again  n: leave it")
 	case q.busy:
 		return " " + t.dim.Render(q.change.text()+" ...")
 	}

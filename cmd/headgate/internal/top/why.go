@@ -123,7 +123,7 @@ func waiters(key *Key) string {
 			text += fmt.Sprintf(" of %d", key.Queued)
 		}
 	}
-	return text + ", longest " + until(key.OldestWaitMillis)
+	return text + ", longest " + lasted(key.OldestWaitMillis)
 }
 
 // brief is a tenant's name in a sentence.

@@ -35,7 +35,7 @@ func TestWhyAKeyIsAsItIs(t *testing.T) {
 			"full: acme runs 11 of 17; zeta waits with 13, longest 740 ms"},
 		{adminapi.Key{Limit: 4, Usable: 4, Inflight: 4, Queued: 3, OldestWaitMillis: 1500},
 			[]adminapi.Tenant{acme(4, 1), zeta(0, 2)}, 40, troubleWaiting,
-			"full: acme runs all 4; zeta waits with 2 of 3, longest 2 s"},
+			"full: acme runs all 4; zeta waits with 2 of 3, longest 1.5 s"},
 		{adminapi.Key{Limit: 4, Usable: 4, Inflight: 4}, nil, 0, troubleFull, "full: 4 of 4 run; no queue, the next gets 429"},
 		{adminapi.Key{Limit: 4, Usable: 4, Inflight: 4}, nil, 3, troubleFull, "full: 4 of 4 run"},
 		{adminapi.Key{Limit: 4, Usable: 4, Inflight: 4, Queued: 3}, nil, 3, troubleRefuses,
