@@ -20,7 +20,7 @@ func TestTopShowsWhoHoldsThePermitsOnASmallScreen(t *testing.T) {
 	a := startAdmin(t, flood())
 	s := startScreen(t, 80, 24, nil, "--admin", a.address)
 	s.shows(`model +m1 +17 +17 +0 +13 +740ms acme 11 +zeta 6`,
-		`full: acme runs 11 of 17; zeta waits with 13, longest 740 ms`,
+		`full: acme runs 11 of 17; zeta waits with 13`,
 		`provider: breaker open, next try in 12 s`,
 		`model +m2 +9\* +5 +2 +0 +– beta 3 +acme 2`,
 		`gateway +– +137 +22 `,
@@ -241,8 +241,8 @@ func TestTopListsOfAKeyScroll(t *testing.T) {
 			Tenant: fmt.Sprintf("e%03d", i), WaitMillis: 10, AtMillis: int64(i)})
 	}
 	s := startScreen(t, 80, 24, nil, "--admin", a.address)
-	s.shows(`m3`)
-	s.keys("j\r")
+	s.shows(`▌ model +m1 `)
+	s.keys("\r")
 	s.shows("tenants \\(3000\\)", "e299", "acme")
 	s.keys("G")
 	s.shows("e000")

@@ -61,6 +61,8 @@ func (f finding) withQueue(pool *Pool, key *Key) finding {
 	switch {
 	case pool.Queue > 0 && key.Queued >= pool.Queue*max(1, len(key.Shares)):
 		return finding{troubleRefuses, f.text + fmt.Sprintf("; the queue of %d is full, the next gets 429", key.Queued)}
+	case key.Queued > 0 && pool.Fair && len(key.Shares) < 2 && hasWholeShare(pool.Queue, key):
+		return finding{troubleRefuses, f.text + "; " + waiters(key) + ", its next gets 429"}
 	case key.Queued > 0:
 		return finding{max(f.trouble, troubleWaiting), f.text + "; " + waiters(key)}
 	case pool.Queue == 0 && f.trouble >= troubleFull && key.Inflight+key.OnHold >= min(key.Limit, key.Usable):
@@ -107,24 +109,34 @@ func holders(key *Key) string {
 	return strings.Join(parts, ", ")
 }
 
-// waiters says who waits, for how long.
-func waiters(key *Key) string {
-	waiting := -1
-	for i, tenant := range key.Tenants {
-		if tenant.Queued > 0 && (waiting < 0 || tenant.Queued > key.Tenants[waiting].Queued) {
-			waiting = i
+// hasWholeShare reports whether the tenant who has most places in the queue may have no more: each may have as many as
+// are free.
+func hasWholeShare(queue int, key *Key) bool {
+	most, known := mostWaiting(key)
+	return known && most.Queued >= max(1, queue-key.Queued)
+}
+
+// mostWaiting is the tenant who has most requests in the queue.
+func mostWaiting(key *Key) (most adminapi.Tenant, known bool) {
+	for _, tenant := range key.Tenants {
+		if tenant.Queued > most.Queued {
+			most = tenant
 		}
 	}
+	return most, most.Queued > 0
+}
+
+// waiters says who waits.
+func waiters(key *Key) string {
 	text := fmt.Sprintf("%d wait", key.Queued)
-	if waiting >= 0 {
-		most := key.Tenants[waiting]
+	if most, known := mostWaiting(key); known {
 		text = fmt.Sprintf("%s waits with %d", brief(most.Tenant), most.Queued)
 		if most.Queued < key.Queued {
 			text += fmt.Sprintf(" of %d", key.Queued)
 		}
 	}
-	return text + ", longest " + lasted(key.OldestWaitMillis)
+	return text
 }
 
 // brief is a tenant's name in a sentence.
-func brief(name string) string { return cutMiddle(shown(name), 24) }
+func brief(name string) string { return cutMiddle(shown(name), 16) }
