@@ -28,10 +28,12 @@ type screen struct {
 // startScreen runs `headgate top` on a terminal. env is added to its environment.
 func startScreen(t *testing.T, width, height int, env []string, args ...string) *screen {
 	t.Helper()
-	return startScreenOf(t, width, height, env, append([]string{"top", "--interval", "100ms"}, args...)...)
+	args = append([]string{"top", "--interval", "100ms"}, args...)
+	return startScreenIn(t, screentest.Dark, width, height, env, args...)
 }
 
-func startScreenOf(t *testing.T, width, height int, env []string, args ...string) *screen {
+// startScreenIn runs headgate on a terminal with these colours.
+func startScreenIn(t *testing.T, colours screentest.Colours, width, height int, env []string, args ...string) *screen {
 	t.Helper()
 	self, err := os.Executable()
 	require.NoError(t, err)
@@ -43,7 +45,7 @@ func startScreenOf(t *testing.T, width, height int, env []string, args ...string
 	cmd.Env = append(slices.DeleteFunc(os.Environ(), isOurs), asTool+"=1", "TERM=xterm-256color", "COLORTERM=truecolor",
 		"LANG=C.UTF-8")
 	cmd.Env = append(cmd.Env, env...)
-	terminal, err := screentest.Start(cmd, width, height, screentest.Dark)
+	terminal, err := screentest.Start(cmd, width, height, colours)
 	require.NoError(t, err)
 	t.Cleanup(terminal.Close)
 	return &screen{terminal, t}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"net"
 	"strconv"
 	"testing"
 
@@ -16,22 +17,28 @@ const watchedConfiguration = `{"stage": %q, "domain": "watched", "mode": "enforc
 	"pools": [{"name": "all", "limit": 137},
 		{"name": "model", "key": ["model"], "limit": 3, "queue": 8, "max_wait": "60s", "fair_by": "tenant"}]}`
 
-// startWatched starts an Envoy with Headgate and its admin listener, and returns the listener's address.
-func startWatched(t *testing.T) (*rig.Env, string) {
+// startWatched starts an Envoy with Headgate and its admin listener, and returns the listener's address: the usual one
+// if it is free.
+func startWatched(t *testing.T, configuration string) (*rig.Env, string) {
 	t.Helper()
 	envoy := rig.Start(t, rig.Options{Workers: 2})
-	gateway := rig.New(t, envoy, rig.Setup{Raw: fmt.Sprintf(watchedConfiguration, "request")})
-	port, err := rig.FreePort()
-	require.NoError(t, err)
+	gateway := rig.New(t, envoy, rig.Setup{Raw: fmt.Sprintf(configuration, "request")})
+	port := 10001
+	if listener, err := net.Listen("tcp", "127.0.0.1:10001"); err == nil {
+		listener.Close()
+	} else {
+		port, err = rig.FreePort()
+		require.NoError(t, err)
+	}
 	module, err := rig.WasmPath()
 	require.NoError(t, err)
-	filter := rig.WasmFilter("admin", "headgate", module, fmt.Sprintf(watchedConfiguration, "admin"))
+	filter := rig.WasmFilter("admin", "headgate", module, fmt.Sprintf(configuration, "admin"))
 	require.NoError(t, envoy.SetListener(rig.HTTPListener("admin", port, []rig.Object{filter}, nil, nil)))
 	return gateway, "127.0.0.1:" + strconv.Itoa(port)
 }
 
 func TestTopOnARealGateway(t *testing.T) {
-	gateway, admin := startWatched(t)
+	gateway, admin := startWatched(t, watchedConfiguration)
 	request := func(id, tenant string) rig.Call {
 		return rig.Call{Script: rig.Script{ID: id, HeaderGate: id}, Tenant: tenant, Model: "m1"}
 	}

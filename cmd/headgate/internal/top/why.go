@@ -130,7 +130,11 @@ func mostWaiting(key *Key) (most adminapi.Tenant, known bool) {
 func waiters(key *Key) string {
 	text := fmt.Sprintf("%d wait", key.Queued)
 	if most, known := mostWaiting(key); known {
-		text = fmt.Sprintf("%s waits with %d", brief(most.Tenant), most.Queued)
+		who := brief(most.Tenant)
+		if most.Inflight > 0 && most.Tenant == key.Tenants[0].Tenant { // the sentence has just named it
+			who = "it"
+		}
+		text = fmt.Sprintf("%s waits with %d", who, most.Queued)
 		if most.Queued < key.Queued {
 			text += fmt.Sprintf(" of %d", key.Queued)
 		}

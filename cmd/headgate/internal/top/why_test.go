@@ -42,7 +42,7 @@ func TestWhyAKeyIsAsItIs(t *testing.T) {
 			"full: 4 of 4 run; the queue of 3 is full, the next gets 429"},
 		{adminapi.Key{Limit: 4, Usable: 4, Inflight: 1, OnHold: 3, HoldChangeMillis: 90, Queued: 1, OldestWaitMillis: 5},
 			[]adminapi.Tenant{acme(1, 1)}, 9, troubleWaiting,
-			"full: acme runs 1 of 4, 3 of 4 on hold after their requests, first back in 90 ms; acme waits with 1"},
+			"full: acme runs 1 of 4, 3 of 4 on hold after their requests, first back in 90 ms; it waits with 1"},
 		{adminapi.Key{Limit: 4, Usable: 4, Inflight: 9}, nil, 9, troubleFull,
 			"above the limit: 9 run, none is let in until fewer than 4 do"},
 		{adminapi.Key{Limit: 8, Usable: 5, Inflight: 5, Queued: 2, HeadroomChangeMillis: 30_000}, nil, 9, troubleWaiting,
