@@ -12,6 +12,12 @@ func (p *plugin) configureAdmin() {
 	p.admin = admin.New(p.cfg, p.records, p, p.id, pools)
 }
 
+// Now implements admin.Context.
+func (p *plugin) Now() int64 {
+	p.begin()
+	return p.turn.now
+}
+
 // tickAdmin is a tick in the stage admin.
 func (p *plugin) tickAdmin() {
 	p.begin()

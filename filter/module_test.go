@@ -36,9 +36,9 @@ func TestModuleImportsNothingElse(t *testing.T) {
 }
 
 // Envoy is not ready before V8 has compiled the module: docs/rationale.md says what a megabyte costs. This is the bound
-// for what is built. With everything that is planned (the admin stage, its page, and the fleet) it is 2.75 MB.
+// for everything that is planned: what there is, and the fleet.
 func TestModuleIsSmall(t *testing.T) {
-	const limit = 2_500_000
+	const limit = 2_750_000
 	require.LessOrEqual(t, len(wasmBytes), limit)
 }
 

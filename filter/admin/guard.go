@@ -4,8 +4,8 @@ package admin
 // programs of the same machine. A browser on it is one, and does what pages from anywhere tell it to. So:
 //
 //   - The listener is on loopback, or the configuration says that it may be open.
-//   - On loopback the request names a loopback host. A page of another name that has its name point to 127.0.0.1 (DNS
-//     rebinding) is refused.
+//   - On loopback the request names no host of the public DNS. A page can have its own name point to 127.0.0.1 (DNS
+//     rebinding), and then is of the same origin as this listener for a browser; the name still tells them apart.
 //   - A change comes from the page that this listener has served, or from no page. Its content type is one that a page
 //     of another origin can't send without being asked first, and nobody here says yes.
 
@@ -41,9 +41,9 @@ func (h *headers) refuseStranger(address string, exposed bool) *failure {
 		return &failure{403, "", "the admin listener is reached at " + printable(address) +
 			", which is not loopback: have it listen at 127.0.0.1, or " + exposeHint}
 	}
-	if !isLoopback(hostOf(h.host)) {
+	if !isPrivateName(hostOf(h.host)) {
 		return &failure{403, "", "the host " + printable(h.host) +
-			" is not a name of loopback (want localhost or 127.0.0.1): use such a name, or " + exposeHint}
+			" could be anybody's (want localhost, an IP address or a name without a dot): use such a one, or " + exposeHint}
 	}
 	return nil
 }
@@ -105,28 +105,56 @@ func hostOf(address string) string {
 	return address
 }
 
-// isLoopback reports whether a host is a name or an address of loopback: localhost, 127.0.0.0/8 or ::1.
-func isLoopback(host string) bool {
-	const mapped = "::ffff:"
-	if host = lower(host); host == "localhost" || host == "::1" {
+// isPrivateName reports whether a host is an address, a name under localhost, or a name without a dot. Nobody can have
+// such a name in the public DNS.
+func isPrivateName(host string) bool {
+	const local = ".localhost"
+	host = lower(host)
+	if n := len(host) - len(local); n > 0 && host[n:] == local {
 		return true
 	}
-	if len(host) > len(mapped) && host[:len(mapped)] == mapped {
-		host = host[len(mapped):]
+	_, isAddress := firstOfIPv4(host)
+	_, behindDot := cut(host, '.')
+	return isAddress || host != "" && len(behindDot) == 0 && host[len(host)-1] != '.' || isIPv6(host)
+}
+
+// isIPv6 reports whether a host that was in brackets is an address.
+func isIPv6(host string) bool {
+	_, behindColon := cut(host, ':')
+	return behindColon != ""
+}
+
+// isLoopback reports whether an address is one of loopback: 127.0.0.0/8 or ::1.
+func isLoopback(address string) bool {
+	const mapped = "::ffff:"
+	if address == "::1" {
+		return true
 	}
+	if len(address) > len(mapped) && address[:len(mapped)] == mapped {
+		address = address[len(mapped):]
+	}
+	first, ok := firstOfIPv4(address)
+	return ok && first == 127
+}
+
+// firstOfIPv4 returns the first number of an IPv4 address; false: it is none.
+func firstOfIPv4(address string) (first int, ok bool) {
 	parts, digits, value := 0, 0, 0
-	for i := range len(host) {
-		c := host[i]
+	for i := range len(address) {
+		c := address[i]
 		switch {
 		case '0' <= c && c <= '9' && digits < 3:
 			value, digits = value*10+int(c-'0'), digits+1
 			continue
-		case c != '.' || digits == 0 || value > 255 || parts == 0 && value != 127:
-			return false
+		case c != '.' || digits == 0 || value > 255:
+			return 0, false
+		}
+		if parts == 0 {
+			first = value
 		}
 		parts, digits, value = parts+1, 0, 0
 	}
-	return parts == 3 && digits > 0 && value <= 255
+	return first, parts == 3 && digits > 0 && value <= 255
 }
 
 // isLocalSocket reports whether an address is that of a Unix domain socket.

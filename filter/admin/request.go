@@ -25,8 +25,8 @@ type stream struct {
 	inBody  bool // the body has yet to come
 	replied bool
 
-	asked int64 // when the workers were asked; 0: they were not
-	due   int64 // when it is answered at the latest
+	round journal.Round // in which the workers were asked
+	due   int64         // when it is answered at the latest
 }
 
 // A question is what a request asks for.
@@ -52,10 +52,7 @@ const (
 func (r *stream) OnHttpRequestHeaders(_ int, end bool) types.Action {
 	s := r.stage
 	r.readHeaders()
-	if now, ok := abi.Monotonic(); ok {
-		s.now = now
-		s.records.SetTime(now)
-	}
+	s.now = s.context.Now()
 	address, _ := abi.Property("destination\x00address")
 	h := &r.headers
 	if f := h.refuseStranger(string(address), s.cfg.Admin.Expose); f != nil {
@@ -138,7 +135,7 @@ func (r *stream) onQuestion() types.Action {
 // askWorkers lets a request wait for the workers' reports, or answers it.
 func (r *stream) askWorkers() types.Action {
 	if r.stage.ask(r) {
-		r.stage.await(r, r.asked+journal.PatienceNanos)
+		r.stage.await(r, r.stage.now+journal.PatienceNanos)
 		return types.ActionPause
 	}
 	r.answer()
@@ -203,10 +200,7 @@ func (r *stream) onWholeBody() {
 	s := r.stage
 	s.forget(r)
 	r.inBody = false
-	if now, ok := abi.Monotonic(); ok {
-		s.now = now
-		s.records.SetTime(now)
-	}
+	s.now = s.context.Now()
 	r.change()
 }
 
@@ -237,7 +231,6 @@ func (r *stream) answer() {
 			"allow_on_headers_stop_iteration: true, without which Envoy holds it back"})
 		return
 	}
-	s.records.SetTime(s.now)
 	s.names.learn(s.asker)
 	s.out.b = s.out.b[:0]
 	switch r.what {

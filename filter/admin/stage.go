@@ -30,11 +30,19 @@ type Pool struct {
 	Counters [len(Outcomes)]uint32 // ids of metrics
 }
 
+// A Context is the plugin context of a stage.
+type Context interface {
+	records.Waker
+
+	// Now reads the clock, for the Records too: monotonic nanoseconds.
+	Now() int64
+}
+
 // A Stage is the stage in one plugin context. Not safe for concurrent use.
 type Stage struct {
 	cfg     *config.Config
 	records *records.Records
-	waker   records.Waker
+	context Context
 	id      uint32 // of the plugin context
 	pools   []*Pool
 	asker   *journal.Asker
@@ -46,8 +54,8 @@ type Stage struct {
 }
 
 // New returns the stage of a plugin context.
-func New(cfg *config.Config, r *records.Records, waker records.Waker, id uint32, pools []*Pool) *Stage {
-	return &Stage{cfg: cfg, records: r, waker: waker, id: id, pools: pools,
+func New(cfg *config.Config, r *records.Records, c Context, id uint32, pools []*Pool) *Stage {
+	return &Stage{cfg: cfg, records: r, context: c, id: id, pools: pools,
 		asker: journal.NewAsker(cfg.Domain)}
 }
 
@@ -66,13 +74,13 @@ func (s *Stage) OnMessage(queue uint32, now int64) {
 func (s *Stage) OnTick(now int64) {
 	s.now = now
 	for i := range s.waiting {
-		if r := s.waiting[i]; r.asked > 0 && now >= r.due {
-			s.asker.GiveUp(r.asked, now)
+		if r := s.waiting[i]; !r.inBody && now >= r.due {
+			s.asker.GiveUp(r.round, now)
 		}
 	}
 	s.answerReady()
 	for i := range s.waiting {
-		s.waker.WakeBy(s.waiting[i].due)
+		s.context.WakeBy(s.waiting[i].due)
 	}
 }
 
@@ -83,7 +91,7 @@ func (s *Stage) Leave() { s.asker.Leave() }
 func (s *Stage) answerReady() {
 	for i := 0; i < len(s.waiting); {
 		r := s.waiting[i]
-		if s.now < r.due && (r.asked == 0 || !s.asker.Answered(r.asked)) {
+		if s.now < r.due && (r.inBody || !s.asker.Answered(r.round)) {
 			i++
 			continue
 		}
@@ -99,7 +107,7 @@ func (s *Stage) answerReady() {
 func (s *Stage) await(r *stream, due int64) {
 	r.due = due
 	s.waiting = append(s.waiting, r)
-	s.waker.WakeBy(due)
+	s.context.WakeBy(due)
 }
 
 // forget ends the wait of a request.
@@ -118,9 +126,8 @@ func (s *Stage) ask(r *stream) bool {
 		return false
 	}
 	s.log.load(s.cfg.Domain)
-	r.asked = s.now
-	s.asker.Ask(s.now, s.log.known)
-	return !s.asker.Answered(r.asked)
+	r.round = s.asker.Ask(s.now, s.log.known)
+	return !s.asker.Answered(r.round)
 }
 
 // pool returns the pool of a name, or nil.

@@ -15,21 +15,29 @@ const (
 type Asker struct {
 	post
 	reports []*read // by place; nil: nobody there is asked
+	rounds  uint32  // of questions
 }
 
 // A read is what one who reports has said last, or the wait for it.
 type read struct {
 	Report
-	id      uint64 // of who has the place
-	bytes   []byte
-	awaited bool  // it has been asked and has not reported since
-	asked   int64 // when it was last asked
-	missed  int64 // when an answer was last made without its report
-	misses  int   // how often, counted once in a second
+	id       uint64 // of who has the place
+	bytes    []byte
+	awaited  bool   // it has been asked and has not reported since
+	asked    int64  // when it was last asked
+	missed   uint32 // the last round whose answer was made without its report
+	missedAt int64
+	misses   int // how often, counted once in a second
 }
 
-// isMissing reports whether it has not reported since a time at which it was asked, and may do so yet.
-func (r *read) isMissing(at int64) bool { return r.awaited && r.At < at && r.missed < at }
+// A Round is one question to all. The zero Round is none.
+type Round struct {
+	at     int64
+	number uint32
+}
+
+// isMissing reports whether it has not reported since a question, and may do so yet.
+func (r *read) isMissing(q Round) bool { return r.awaited && r.At < q.at && r.missed < q.number }
 
 // NewAsker returns the asker of a context. It has no place yet.
 func NewAsker(domain string) *Asker {
@@ -40,7 +48,8 @@ func NewAsker(domain string) *Asker {
 func (a *Asker) IsAnswer(queue uint32) bool { return a.held && queue == a.queue }
 
 // Ask asks all who report. since is the last event that is known of a context's journal.
-func (a *Asker) Ask(now int64, since func(id uint64) uint32) {
+func (a *Asker) Ask(now int64, since func(id uint64) uint32) Round {
+	a.rounds++
 	a.keep(now)
 	a.read()
 	for at, r := range a.reports {
@@ -62,6 +71,7 @@ func (a *Asker) Ask(now int64, since func(id uint64) uint32) {
 		seq := since(t.id)
 		a.send(at, put32([]byte{questionMark, byte(a.at), byte(a.at >> 8)}, seq))
 	}
+	return Round{now, a.rounds}
 }
 
 // Hear takes a message out of the queue and reads the report that it tells of; false: there is none.
@@ -92,30 +102,30 @@ func (a *Asker) look(at int, r *read) {
 	}
 }
 
-// Answered reports whether all have reported since a time at which they were asked.
-func (a *Asker) Answered(at int64) bool {
+// Answered reports whether all have reported since a question.
+func (a *Asker) Answered(q Round) bool {
 	for _, r := range a.reports {
-		if r != nil && r.isMissing(at) {
+		if r != nil && r.isMissing(q) {
 			return false
 		}
 	}
 	return true
 }
 
-// GiveUp ends the wait for those that were asked at a time and have not reported since. Their message may be lost, and
-// their report there. Who misses again and again is dead: its place is freed.
-func (a *Asker) GiveUp(at, now int64) {
+// GiveUp ends the wait for those that have not reported since a question. Their message may be lost, and their report
+// there. Who misses again and again is dead: its place is freed.
+func (a *Asker) GiveUp(q Round, now int64) {
 	for place, r := range a.reports {
-		if r == nil || !r.isMissing(at) {
+		if r == nil || !r.isMissing(q) {
 			continue
 		}
-		if a.look(place, r); !r.isMissing(at) {
+		if a.look(place, r); !r.isMissing(q) {
 			continue
 		}
-		if now-r.missed >= missEvery {
-			r.misses++
+		if now-r.missedAt >= missEvery {
+			r.misses, r.missedAt = r.misses+1, now
 		}
-		if r.missed = now; r.misses >= mostMisses {
+		if r.missed = q.number; r.misses >= mostMisses {
 			a.leave(place, r.id)
 			a.reports[place] = nil
 		}
