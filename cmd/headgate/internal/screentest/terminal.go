@@ -86,7 +86,9 @@ func (t *Terminal) Close() {
 	_ = syscall.Kill(-t.cmd.Process.Pid, syscall.SIGKILL)
 	<-t.ended
 	_ = t.close()
-	_ = t.screen.Close()
+	if answers, closes := t.screen.InputPipe().(io.Closer); closes { // ends what copies the emulator's answers
+		_ = answers.Close()
+	}
 }
 
 // Type sends keys to the program.
