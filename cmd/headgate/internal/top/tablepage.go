@@ -132,7 +132,10 @@ func (m *model) emptyText() string {
 	if m.filter != "" {
 		return "no pool, key or tenant has that in its name (esc takes the filter away)"
 	}
-	return "no key yet: no request has been governed"
+	if m.options.Own != nil {
+		return "no request has been governed yet (g shows how to send one)"
+	}
+	return "no request has been governed yet"
 }
 
 // titles are the names of the columns. The one that the rows are sorted by has an arrow.
