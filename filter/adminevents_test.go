@@ -204,7 +204,7 @@ func TestAdminBearsForgedMessagesAndDamagedData(t *testing.T) {
 func TestAdminTellsTheLastOfManyEvents(t *testing.T) {
 	a := startAdmin(t, 2, config(pool("model", 0)))
 	seen := map[float64]bool{}
-	for round := range 12 {
+	for round := range 4 {
 		for i := range 400 {
 			a.sendModel(i%2, fmt.Sprintf("%s-%d-%d", repeated("m", 90), round, i))
 		}
@@ -230,7 +230,7 @@ func TestAdminTellsTheLastOfManyEvents(t *testing.T) {
 		last = events[len(events)-1]
 		after = last["id"].(float64)
 	}
-	require.Equal(t, repeated("m", 90)+"-11-399", last["key"])
+	require.Equal(t, repeated("m", 90)+"-3-399", last["key"])
 }
 
 // Nobody tells anything unless somebody asks: no report, no message, no tick more.

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// announce prints how to use the gateway that listens on address, with Envoy's admin interface on admin.
-func (p *runPlan) announce(w io.Writer, address netip.AddrPort, admin string) {
+// announce prints how to use the gateway that listens on address.
+func (p *runPlan) announce(w io.Writer, address netip.AddrPort, proxy *envoyProcess) {
 	url := "http://" + clientAddress(address).String()
 	fmt.Fprintf(w, "Headgate is up: %s (model API: %s)\n", url, p.upstreamName())
 	if mode := p.modeLine(); mode != "" {
@@ -21,7 +21,10 @@ func (p *runPlan) announce(w io.Writer, address netip.AddrPort, admin string) {
 	}
 	fmt.Fprintf(w, "For:     %s\n", p.forLine())
 	fmt.Fprintf(w, "Retries: %s\n", p.retries.describe(mode))
-	fmt.Fprintf(w, "Numbers: http://%s/stats?filter=wasmcustom.headgate\n", admin)
+	if p.admin.isOn() {
+		fmt.Fprintf(w, "Page:    http://%s/headgate/%s\n", clientAddress(proxy.adminPage), p.movedLine())
+	}
+	fmt.Fprintf(w, "Numbers: http://%s/stats?filter=wasmcustom.headgate\n", proxy.admin)
 	switch {
 	case address.Addr().IsLoopback():
 	case p.file != nil:
@@ -40,6 +43,14 @@ func (p *runPlan) announce(w io.Writer, address netip.AddrPort, admin string) {
 		fmt.Fprintf(w, "See the limits, with 8 at once:\n  %s\n", sampleBurst(url))
 	}
 	fmt.Fprintln(w, "Ctrl-C ends it, once what runs has finished. A second one ends it at once.")
+}
+
+// movedLine says why the page is not where it usually is.
+func (p *runPlan) movedLine() string {
+	if !p.admin.moved {
+		return ""
+	}
+	return " (" + defaultAdmin().String() + " is taken)"
 }
 
 // clientAddress is the address that a client on this machine can use for a listener. For a listener on all interfaces

@@ -18,13 +18,19 @@ func announced(t *testing.T, args ...string) map[string]string {
 		require.NoError(t, err)
 	}
 	var text strings.Builder
-	plan.announce(&text, netip.MustParseAddrPort("127.0.0.1:10000"), "127.0.0.1:9901")
+	proxy := &envoyProcess{admin: "127.0.0.1:9901", adminPage: netip.MustParseAddrPort("127.0.0.1:10001")}
+	plan.announce(&text, netip.MustParseAddrPort("127.0.0.1:10000"), proxy)
 	lines := map[string]string{}
 	for line := range strings.Lines(text.String()) {
 		name, rest, _ := strings.Cut(strings.TrimSpace(line), ":")
 		lines[name] = strings.TrimSpace(rest)
 	}
 	return lines
+}
+
+func TestTheAnnouncementSaysWhereThePageIs(t *testing.T) {
+	require.Equal(t, "http://127.0.0.1:10001/headgate/", announced(t)["Page"])
+	require.NotContains(t, announced(t, "--admin", "off"), "Page")
 }
 
 func TestTheAnnouncementSaysWhatTheModeDoes(t *testing.T) {

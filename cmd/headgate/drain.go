@@ -62,7 +62,7 @@ func (p *runPlan) letFinish(atOnce context.Context, proxy *envoyProcess) {
 	}
 }
 
-// activeStat is the stat of a listener's requests. The admin interface has one too.
+// activeStat is the stat of a listener's requests. Envoy's admin interface has one too, and so has Headgate's.
 var activeStat = regexp.MustCompile(`(?m)^http\.([^.]+)\.downstream_rq_active: (\d+)\s*$`)
 
 // activeRequests is how many requests of clients run or wait.
@@ -74,7 +74,7 @@ func (p *envoyProcess) activeRequests() (int, error) {
 	found := activeStat.FindAllSubmatch(stats, -1)
 	active := 0
 	for _, m := range found {
-		if string(m[1]) != "admin" {
+		if name := string(m[1]); name != "admin" && name != "headgate_admin" {
 			n, _ := strconv.Atoi(string(m[2]))
 			active += n
 		}

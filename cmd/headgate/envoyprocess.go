@@ -36,9 +36,11 @@ func (p *runPlan) shownLog() io.Writer {
 type envoyProcess struct {
 	dir   *folder
 	cmd   *exec.Cmd
-	admin string        // host:port, known once Envoy is ready
-	ended chan struct{} // closed when the process has ended
-	state string        // how the process ended, set before ended is closed
+	admin string // host:port of Envoy's own admin interface, known once Envoy is ready
+
+	adminPage netip.AddrPort // of Headgate's admin listener, likewise; not valid: there is none
+	ended     chan struct{}  // closed when the process has ended
+	state     string         // how the process ended, set before ended is closed
 }
 
 // startEnvoy starts the binary. log gets Envoy's log besides its file, and out gets what Envoy writes to standard
@@ -111,21 +113,22 @@ func (p *envoyProcess) ready(ctx context.Context) (netip.AddrPort, error) {
 
 // listening returns the address of Envoy's listener once Envoy is ready. Envoy knows it: a bootstrap with port 0 has
 // Envoy choose the port.
-func (p *envoyProcess) listening() (netip.AddrPort, bool) {
+func (p *envoyProcess) listening() (address netip.AddrPort, ok bool) {
 	admin, err := os.ReadFile(p.adminPath())
 	if err != nil {
 		return netip.AddrPort{}, false
 	}
-	address, err := netip.ParseAddrPort(strings.TrimSpace(string(admin)))
+	own, err := netip.ParseAddrPort(strings.TrimSpace(string(admin)))
 	if err != nil {
 		return netip.AddrPort{}, false
 	}
-	p.admin = clientAddress(address).String()
+	p.admin = clientAddress(own).String()
 	if _, err := p.ask("/ready"); err != nil {
 		return netip.AddrPort{}, false
 	}
 	var reply struct {
 		Statuses []struct {
+			Name  string `json:"name"`
 			Local struct {
 				Socket struct {
 					Address string `json:"address"`
@@ -135,12 +138,22 @@ func (p *envoyProcess) listening() (netip.AddrPort, bool) {
 		} `json:"listener_statuses"`
 	}
 	body, err := p.ask("/listeners?format=json")
-	if err != nil || json.Unmarshal(body, &reply) != nil || len(reply.Statuses) == 0 {
+	if err != nil || json.Unmarshal(body, &reply) != nil {
 		return netip.AddrPort{}, false
 	}
-	socket := reply.Statuses[0].Local.Socket
-	host, err := netip.ParseAddr(socket.Address)
-	return netip.AddrPortFrom(host, socket.Port), err == nil
+	for _, status := range reply.Statuses {
+		socket := status.Local.Socket
+		host, err := netip.ParseAddr(socket.Address)
+		if err != nil {
+			return netip.AddrPort{}, false
+		}
+		if status.Name == "headgate-admin" {
+			p.adminPage = netip.AddrPortFrom(host, socket.Port)
+		} else {
+			address = netip.AddrPortFrom(host, socket.Port)
+		}
+	}
+	return address, address.IsValid()
 }
 
 // adminClient uses no proxy: it only ever connects to loopback.

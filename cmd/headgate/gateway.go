@@ -17,7 +17,8 @@ import (
 type gateway struct {
 	upstream          *upstream // nil: no --upstream was given
 	bind              netip.AddrPort
-	admin             netip.AddrPort // the address of Envoy's own admin interface
+	admin             adminListener  // Headgate's
+	envoyAdmin        netip.AddrPort // the address of Envoy's own admin interface
 	limits            []pattern      // empty: the well-known model APIs, which share one limit
 	concurrency       int            // the limit of each pattern or group that has none of its own
 	global            int            // the limit of all patterns together; 0: none
@@ -50,7 +51,8 @@ const (
 func defaultGateway() gateway {
 	return gateway{
 		bind:         netip.MustParseAddrPort("127.0.0.1:10000"),
-		admin:        netip.MustParseAddrPort("127.0.0.1:9901"),
+		admin:        defaultAdmin(),
+		envoyAdmin:   netip.MustParseAddrPort("127.0.0.1:9901"),
 		concurrency:  4,
 		queue:        100,
 		queueTimeout: 30 * time.Second,
@@ -72,6 +74,8 @@ func (g *gateway) addFlags(f *flagSet) {
 		"Open a new connection to the upstream for each try.")
 	f.addDuration(&g.idleTimeout, "idle-timeout", shortest, maxSpan,
 		"End a request when no byte has moved for `DURATION`, in either direction. Its longest wait in queues is added.")
+	addFlag(f, &g.admin, "admin", g.admin.String(),
+		"Have the admin page, live limits and the stats at `IP:PORT`. off: nowhere.", parseAdmin)
 	addListFlag(f, &g.origins, "cors",
 		"Let pages from `ORIGIN` read the answers in a browser, refusals too. Give the flag once for each origin. "+
 			"*: any page.", parseOrigin)
@@ -170,12 +174,4 @@ func parseBind(text string) (netip.AddrPort, error) {
 		return bind, errors.New("want IP:PORT, e.g. 127.0.0.1:10000, or 0.0.0.0:10000 for all interfaces")
 	}
 	return bind, nil
-}
-
-func parseAdmin(text string) (netip.AddrPort, error) {
-	admin, err := parseAddress(text)
-	if err != nil {
-		return admin, errors.New("want IP:PORT, e.g. 127.0.0.1:9901")
-	}
-	return admin, nil
 }

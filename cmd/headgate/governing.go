@@ -31,7 +31,7 @@ func (g *gateway) governing(template string) (*governing, error) {
 	}
 	made := &governing{
 		routes:  g.file.cfg.Routes,
-		textFor: func(stage string) (string, error) { return g.file.textFor(stage, g.mode) },
+		textFor: func(stage string) (string, error) { return g.file.textFor(stage, g.mode, g.admin.isExposed()) },
 	}
 	for i := range g.file.cfg.Pools {
 		made.longestWait += time.Duration(g.file.cfg.Pools[i].MaxWait)

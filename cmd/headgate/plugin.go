@@ -16,6 +16,12 @@ type pluginConfig struct {
 	Identity pluginIdentity `json:"identity"`
 	Deadline pluginDeadline `json:"deadline"`
 	Pools    []pluginPool   `json:"pools"`
+	Admin    *pluginAdmin   `json:"admin,omitempty"`
+}
+
+// A pluginAdmin says who may reach the admin listener.
+type pluginAdmin struct {
+	Expose bool `json:"expose"`
 }
 
 type pluginIdentity struct {
@@ -113,6 +119,9 @@ func (g *gateway) plugin(template string) (*pluginConfig, error) {
 	cfg.Pools = g.pools()
 	if g.mode != "" {
 		cfg.Mode = g.mode
+	}
+	if g.admin.isExposed() { // whoever has it listen there wants it
+		cfg.Admin = &pluginAdmin{Expose: true}
 	}
 	if _, err := config.Parse([]byte(cfg.textFor(cfg.Stage))); err != nil {
 		return nil, g.explainRefusal(err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 
 	"github.com/headgate/headgate/admission/config"
 	"github.com/headgate/headgate/cmd/headgate/internal/check"
@@ -99,11 +100,14 @@ func topFields(object []byte) (fields []jsonField, err error) {
 }
 
 // textFor is the configuration as JSON, for one stage, and in that mode unless mode is empty. Headgate decides the
-// stage: it is where in Envoy the filter stands.
-func (f *pluginFile) textFor(stage, mode string) (string, error) {
-	replaced := map[string]string{"stage": stage}
+// stage: it is where in Envoy the filter stands. exposed opens the admin listener to others than this machine.
+func (f *pluginFile) textFor(stage, mode string, exposed bool) (string, error) {
+	replaced := map[string]string{"stage": strconv.Quote(stage)}
 	if mode != "" {
-		replaced["mode"] = mode
+		replaced["mode"] = strconv.Quote(mode)
+	}
+	if exposed {
+		replaced["admin"] = `{"expose":true}`
 	}
 	var text bytes.Buffer
 	write := func(name string, value []byte) {
@@ -115,14 +119,14 @@ func (f *pluginFile) textFor(stage, mode string) (string, error) {
 	}
 	for _, field := range f.fields {
 		if word, found := replaced[field.name]; found {
-			field.value = fmt.Appendf(nil, "%q", word)
+			field.value = json.RawMessage(word)
 			delete(replaced, field.name)
 		}
 		write(field.name, field.value)
 	}
-	for _, name := range []string{"mode", "stage"} {
+	for _, name := range []string{"mode", "stage", "admin"} {
 		if word, found := replaced[name]; found {
-			write(name, fmt.Appendf(nil, "%q", word))
+			write(name, []byte(word))
 		}
 	}
 	text.WriteString("}")

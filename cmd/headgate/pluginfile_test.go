@@ -70,7 +70,7 @@ func TestFinding_D6_AFilesOrderIsKept(t *testing.T) {
 	const text = `{"pools": [{"limit": 7, "name": "mine"}], "stage": "attempt", "routes": ["/b", "/a"]}`
 	file, err := parsePluginFile("plugin.json", []byte(text))
 	require.NoError(t, err)
-	staged, err := file.textFor("request", "shadow")
+	staged, err := file.textFor("request", "shadow", false)
 	require.NoError(t, err)
 	flat := strings.Join(strings.Fields(staged), "")
 	require.Equal(t, `{"pools":[{"limit":7,"name":"mine"}],"stage":"request","routes":["/b","/a"],"mode":"shadow"}`, flat)

@@ -19,12 +19,16 @@ func (p *runPlan) writeConfig(w io.Writer) error {
 	e := editYAML(bootstrap)
 	plugins := map[string]json.RawMessage{}
 	for stage, filters := range p.renderedStages() {
+		if stage == "admin" { // it has the same pools, and decides nothing
+			continue
+		}
 		plugins[stage] = json.RawMessage(e.text(filters[0] + "configuration/value"))
 	}
 	settings := map[string]any{}
 	for name, path := range map[string]string{
 		"bind":                         listenerPath + "address",
 		"stream_idle_timeout":          connectionPath + "stream_idle_timeout",
+		"admin":                        adminListenerPath + "/address",
 		"retry_policy":                 retryPath,
 		"retry_body_bytes":             retriedRoute + "/per_request_buffer_limit_bytes",
 		"upstream":                     endpointPath + "address",

@@ -229,7 +229,7 @@ func TestFinding_D6_TheModeOfTheFlagsWins(t *testing.T) {
 	rig.Eventually(t, endWithin, "the stat", func() bool { return h.shows("mine.shadow_would_reject", 1) })
 }
 
-func TestFinding_D6_TheAdminInterfaceHasItsAddress(t *testing.T) {
+func TestFinding_D6_TheAdminListenerHasItsAddress(t *testing.T) {
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	admin := free.Addr().String()
@@ -239,18 +239,56 @@ func TestFinding_D6_TheAdminInterfaceHasItsAddress(t *testing.T) {
 	require.NoError(t, free.Close())
 
 	h := runGateway(t, nil, "--sample", "--admin", admin)
-	require.Equal(t, admin, h.printed(numbersURL))
-	reply, err := http.Get("http://" + admin + "/stats/prometheus")
-	require.NoError(t, err)
-	defer reply.Body.Close()
-	require.Contains(t, whole(t, reply.Body), "envoy_server_live")
+	require.Equal(t, admin, h.printed(pageURL))
+	for path, has := range map[string]string{"/stats/prometheus": "envoy_server_live", "/headgate/": "<title>Headgate", "/headgate/v1/state": `"name":"route"`} {
+		reply, err := http.Get("http://" + admin + path)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusOK, reply.StatusCode, path)
+		require.Contains(t, whole(t, reply.Body), has, path)
+		reply.Body.Close()
+	}
+	for path, want := range map[string]int{"/stats": http.StatusNotFound, "/quitquitquit": http.StatusNotFound, "/config_dump": http.StatusNotFound} {
+		reply, err := http.Post("http://"+admin+path, "", nil)
+		require.NoError(t, err)
+		require.Equal(t, want, reply.StatusCode, path)
+		reply.Body.Close()
+	}
 	require.Empty(t, h.said())
 }
 
-func TestFinding_D6_AnAdminInterfaceForOthersIsWarnedOf(t *testing.T) {
+// Two gateways on one machine both have a page. The second one says where.
+func TestASecondGatewayHasItsPageElsewhere(t *testing.T) {
+	taken, err := net.Listen("tcp", defaultAdmin().String())
+	if err == nil { // otherwise another gateway has it, which is as good
+		defer taken.Close()
+	}
+	h := runGateway(t, nil, "--sample")
+	require.NotEqual(t, defaultAdmin().String(), h.printed(pageURL))
+	require.Contains(t, h.out.String(), "/headgate/ (127.0.0.1:10001 is taken)\n")
+	reply, err := http.Get("http://" + h.printed(pageURL) + "/headgate/v1/state")
+	require.NoError(t, err)
+	defer reply.Body.Close()
+	require.Equal(t, http.StatusOK, reply.StatusCode)
+}
+
+func TestWithoutAnAdminListenerThereIsNone(t *testing.T) {
+	rendered := render(t, "envoy", "--upstream", "http://127.0.0.1:8080", "--admin", "off")
+	require.NotContains(t, rendered, `"stage": "admin"`)
+	require.NotContains(t, rendered, "envoy-admin")
+	rendered = render(t, "envoy", "--upstream", "http://127.0.0.1:8080", "--admin", "127.0.0.1:7")
+	require.Equal(t, "7", at(t, rendered, adminListenerPath+"/address/socket_address/port_value"))
+	require.False(t, parsedPlugin(t, rendered, adminFilterPath).Admin.Expose)
+}
+
+func TestFinding_D6_AnAdminListenerForOthersIsWarnedOf(t *testing.T) {
 	h := startTool(t, []string{"ENVOY=" + fakeEnvoy(t, "exit 3")}, "run", "--sample", "--bind", "127.0.0.1:0",
 		"--admin", "0.0.0.0:0", "--wasm", emptyModule(t))
-	h.eventuallySays(t, "headgate: warning: --admin 0.0.0.0:0: other machines can reach Envoy's admin interface")
+	h.eventuallySays(t, "headgate: warning: --admin 0.0.0.0:0: other machines can reach the admin page")
+	file := writePlugin(t, "plugin.json", `{"pools": [{"name": "mine", "limit": 1}]}`)
+	for _, flags := range [][]string{{}, {"--config", file}} {
+		args := append([]string{"envoy", "--upstream", "http://127.0.0.1:8080", "--admin", "0.0.0.0:10001"}, flags...)
+		require.True(t, parsedPlugin(t, render(t, args...), adminFilterPath).Admin.Expose, "it was asked for")
+	}
 }
 
 func TestFinding_D6_TheToolSaysWhichEnvoyItRuns(t *testing.T) {

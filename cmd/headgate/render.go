@@ -139,7 +139,6 @@ func (g *gateway) renderBootstrap() ([]byte, error) {
 			e.set(filter+"vm_config/code/local/filename", wasm)
 		}
 	}
-	e.setAddress("admin/", g.admin.Addr().String(), g.admin.Port())
 	e.setAddress(listenerPath, g.bind.Addr().String(), g.bind.Port())
 	// Nothing moves while a request waits in Headgate's queues, either.
 	e.set(connectionPath+"stream_idle_timeout", envoySeconds(governs.longestWait+g.idleTimeout))
@@ -156,6 +155,7 @@ func (g *gateway) renderBootstrap() ([]byte, error) {
 	if g.logAccess {
 		e.set(connectionPath+"access_log", accessLog())
 	}
+	g.setAdmin(e)
 	allowOrigins(e, g.origins) // last: it moves Headgate's filter
 	return e.bytes()
 }
@@ -174,10 +174,14 @@ func (g *gateway) renderedStages() map[string][]string {
 // stages are the stages that the plugin runs in, each with the paths of its filters in envoy.yaml. The stage attempt
 // exists only with retries.
 func (g *gateway) stages() map[string][]string {
+	stages := map[string][]string{"invocation": {filterPath}, "attempt": {tryPath, grpcTryPath}}
 	if !g.retries.enabled() {
-		return map[string][]string{"request": {filterPath}}
+		stages = map[string][]string{"request": {filterPath}}
 	}
-	return map[string][]string{"invocation": {filterPath}, "attempt": {tryPath, grpcTryPath}}
+	if g.admin.isOn() {
+		stages["admin"] = []string{adminFilterPath}
+	}
+	return stages
 }
 
 // topComment is the comment at the top of a rendered bootstrap.

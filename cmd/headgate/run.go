@@ -65,7 +65,6 @@ func newRun() (*cobra.Command, *flagSet, *runPlan) {
 		Example: runExamples,
 	}
 	plan := &runPlan{gateway: defaultGateway(), drain: 30 * time.Second}
-	plan.admin = netip.MustParseAddrPort("127.0.0.1:0") // any free port: two gateways can run side by side
 	flags := newFlagSet(c)
 	plan.addFlags(flags)
 	return c, flags, plan
@@ -90,8 +89,6 @@ const runExamples = `  # A sample model API, to see what the limits do.
 func (p *runPlan) addFlags(f *flagSet) {
 	p.gateway.addFlags(f)
 	f.startSection(sectionProcess)
-	addFlag(f, &p.admin, "admin", "a free port of loopback",
-		"Have Envoy's admin interface, with the stats, at `IP:PORT`.", parseAdmin)
 	f.addDuration(&p.drain, "drain", 0, maxSpan,
 		"After a SIGTERM or Ctrl-C, let requests that run or wait finish for up to `DURATION`. 0: end them at once.")
 	f.startSection("Trying and looking")
@@ -167,14 +164,16 @@ func (p *runPlan) checkStart() error {
 	if err := checkAddress(p.bind, "--bind"); err != nil {
 		return err
 	}
-	if err := checkAddress(p.admin, "--admin"); err != nil {
+	if err := p.admin.settle(); err != nil {
 		return err
 	}
-	if !p.admin.Addr().IsLoopback() {
-		p.notes.warn("--admin %s: other machines can reach Envoy's admin interface. Whoever reaches it can change and stop "+
-			"this Envoy", p.admin)
+	if p.admin.isExposed() {
+		p.notes.warn("--admin %s: other machines can reach the admin page. Whoever reaches it sees who asks for what, and can "+
+			"change the limits", p.admin)
 	}
-	return nil
+	var err error
+	p.envoyAdmin, err = freePort() // two gateways can run side by side
+	return err
 }
 
 // checkAddress looks for reasons why Envoy could not listen on the address that the flag names.
@@ -227,7 +226,7 @@ func (p *runPlan) serve(asked *signals, term terminal, binary string, bootstrap 
 	}
 	done()
 	if err == nil {
-		p.announce(people, address, proxy.admin)
+		p.announce(people, address, proxy)
 		err = p.wait(asked, proxy, changes)
 	}
 	proxy.stop()

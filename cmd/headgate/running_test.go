@@ -94,7 +94,7 @@ func TestFlagsHaveTheirKnownNamesAndDefaults(t *testing.T) {
 
 // A default is what a flag with that text sets.
 func TestDefaultsAreWhatTheUsageShows(t *testing.T) {
-	notText := []string{"workers", "wasm", "admin"}        // their defaults are described, not written
+	notText := []string{"workers", "wasm", "admin"}        // their defaults are described, or make way for others
 	ofSample := []string{"sample", "concurrency", "queue"} // parsedRun changes them
 	var args []string
 	commandsWithFlags["run"]().Flags().VisitAll(func(f *pflag.Flag) {

@@ -107,6 +107,7 @@ func runGatewayTo(t *testing.T, out *os.File, env []string, args ...string) *too
 var (
 	gatewayURL = regexp.MustCompile(`Headgate is up: http://(\S+)`)
 	numbersURL = regexp.MustCompile(`Numbers: (http://(\S+?)/\S+)`)
+	pageURL    = regexp.MustCompile(`Page:    (http://(\S+?)/headgate/)`)
 	sampleURL  = regexp.MustCompile(`a sample, http://(\S+?)\)`)
 )
 

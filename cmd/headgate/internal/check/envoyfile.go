@@ -178,7 +178,12 @@ func (r *Report) warnOfFilter(f *filter) {
 		return
 	}
 	allow := f.wasm.field("allow_on_headers_stop_iteration")
-	if f.plugin.bodySource() != nil && !f.is(config.StageAttempt) && !allow.isTrue() {
+	switch {
+	case allow.isTrue():
+	case f.is(config.StageAdmin):
+		r.warn("no-stop-iteration", allow.lineOr(line), "", "the filter %q reads the body of a change, which needs "+
+			"allow_on_headers_stop_iteration: true: without it no limit can be changed", f.name)
+	case f.plugin.bodySource() != nil && !f.is(config.StageAttempt):
 		r.warn("no-stop-iteration", allow.lineOr(line), "", "the filter %q reads the model from the body, which needs "+
 			"allow_on_headers_stop_iteration: true: without it the model is unknown", f.name)
 	}
@@ -207,7 +212,7 @@ func (r *Report) warnOfOrder(f *filter) {
 				"and the tenant is not known yet (put it before)", other.member("name").str(), f.name)
 		}
 	}
-	if at == 0 && f.listener != nil && !isLoopback(f.listener.field("address")) {
+	if at == 0 && !f.is(config.StageAdmin) && f.listener != nil && !isLoopback(f.listener.field("address")) {
 		r.warnOfTrust(f)
 	}
 }

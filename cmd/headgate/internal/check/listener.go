@@ -28,6 +28,10 @@ func (r *Report) warnOfEnvoy(root *value, filters []*filter) {
 		if f.config() == nil || f.config().Mode == config.ModeDisabled {
 			continue
 		}
+		if f.is(config.StageAdmin) {
+			r.warnOfExposedAdmin(f)
+			continue
+		}
 		if f.is(config.StageAttempt) && f.cluster != nil {
 			e.need(f.cluster, f)
 		}
@@ -36,6 +40,20 @@ func (r *Report) warnOfEnvoy(root *value, filters []*filter) {
 		}
 	}
 	e.warnOfClusters()
+}
+
+// warnOfExposedAdmin warns of a filter of stage admin on a listener that others than this machine can reach.
+func (r *Report) warnOfExposedAdmin(f *filter) {
+	address := f.listener.field("address")
+	if address == nil || isLoopback(address) {
+		return
+	}
+	what := `the filter refuses whoever comes from there, unless its configuration has "admin": {"expose": true}`
+	if f.config().Admin.Expose {
+		what = "whoever reaches it sees who asks for what, and can change the limits"
+	}
+	r.warn("exposed-admin", address.line, "", "the listener of the filter %q with stage \"admin\" is open to "+
+		"other machines: %s (want the address 127.0.0.1)", f.name, what)
 }
 
 // An envoy is a configuration of Envoy, as far as the file has it.

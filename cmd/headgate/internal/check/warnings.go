@@ -13,6 +13,7 @@ var Warnings = []string{
 	"no-pool-asked", "stages-differ", "vm-differs", "client-names-tenant",
 	// Of what Envoy must allow.
 	"circuit-breakers", "short-timeout", "no-stream-limit", "extra-requests", "unguarded-cluster", "public-admin",
+	"exposed-admin",
 }
 
 // warnOf warns of what a plugin configuration says without effect, or with another effect than it seems to have.

@@ -174,8 +174,11 @@ var bootstrapCases = []bootstrapCase{
 	{"", []string{"address: {socket_address: {address: 127.0.0.1, port_value: 10000}}", "address: {socket_address: {address: 0.0.0.0, port_value: 10000}}", "http_filters:\n", "http_filters:\n" + jwtFilter}, "", ""},
 	{"public-admin", []string{"address: {socket_address: {address: 127.0.0.1, port_value: 9901}}", "address: {socket_address: {address: 10.0.0.7, port_value: 9901}}"}, "10.0.0.7", "admin interface"},
 	{"", []string{"address: {socket_address: {address: 127.0.0.1, port_value: 9901}}", `address: {socket_address: {address: "::1", port_value: 9901}}`}, "", ""},
+	{"exposed-admin", []string{"address: {socket_address: {address: 127.0.0.1, port_value: 10001}}", "address: {socket_address: {address: 10.0.0.7, port_value: 10001}}"}, "10.0.0.7", "refuses whoever comes from there"},
+	{"exposed-admin", []string{"address: {socket_address: {address: 127.0.0.1, port_value: 10001}}", "address: {socket_address: {address: 0.0.0.0, port_value: 10001}}", `"stage": "admin",`, `"stage": "admin", "admin": {"expose": true},`}, "0.0.0.0", "can change the limits"},
+	{"no-stop-iteration", []string{"# Lets the body of a change come while its headers wait.\n                        allow_on_headers_stop_iteration: true", "allow_on_headers_stop_iteration: false"}, "allow_on_headers_stop_iteration: false", "no limit can be changed"},
 	{"circuit-breakers", []string{thresholds, "- {max_requests: 7, max_connections: 8, max_pending_requests: 9}"}, "- {max_requests: 7", `max_requests (7) is below the 8 requests`},
-	{"circuit-breakers", []string{thresholds, "- {priority: HIGH, max_requests: 7}", `"queue": 4,`, `"queue": 1400,`, `"queue": 4,`, `"queue": 1400,`, `"queue": 4,`, `"queue": 1400,`}, "- name: model\n      type", "max_requests (1024 by default), max_connections (1024 by default), max_pending_requests (1024 by default) is below the 1404"},
+	{"circuit-breakers", []string{thresholds, "- {priority: HIGH, max_requests: 7}", `"queue": 4,`, `"queue": 1400,`, `"queue": 4,`, `"queue": 1400,`, `"queue": 4,`, `"queue": 1400,`, `"queue": 4,`, `"queue": 1400,`}, "- name: model\n      type", "max_requests (1024 by default), max_connections (1024 by default), max_pending_requests (1024 by default) is below the 1404"},
 	{"circuit-breakers", []string{grpcCluster + thresholds, grpcCluster + "- {max_requests: 7, max_connections: 1, max_pending_requests: 1}"}, "- {max_requests: 7", `circuit_breakers of cluster "model-grpc": max_requests (7) is below the 8 requests`},
 	{"", []string{thresholds, "- {max_requests: 8, max_connections: 1, max_pending_requests: 1}", "explicit_http_config: {http_protocol_options: {}}", "explicit_http_config: {http2_protocol_options: {}}"}, "", ""},
 	{"short-timeout", []string{"stream_idle_timeout: 1860s", "stream_idle_timeout: 60s"}, "stream_idle_timeout: 60s", "stream_idle_timeout is 1m0s, and a request may wait 1m0s"},
@@ -194,7 +197,7 @@ var bootstrapCases = []bootstrapCase{
 	{"short-timeout", []string{"stream_idle_timeout: 1860s", "streamIdleTimeout: 20s"}, "streamIdleTimeout", "stream_idle_timeout is 20s"}, // Envoy takes both spellings
 }
 
-// comparedCases make the first filter differ from both of those in the clusters, so there are two warnings. at is the
+// comparedCases make the first filter differ from those in the clusters and in the admin listener, so there are three warnings. at is the
 // first one's.
 var comparedCases = []bootstrapCase{
 	{"vm-differs", []string{listenerVM, strings.Replace(listenerVM, "runtime", "configuration: {a: b}\n                          runtime", 1)}, " config:\n                  name: headgate", "vm_config.configuration is not that"},
@@ -208,7 +211,7 @@ func TestFinding_D8_WhatBitesInABootstrapIsWarnedOf(t *testing.T) {
 		c.check(t, 1)
 	}
 	for _, c := range comparedCases {
-		c.check(t, 2)
+		c.check(t, 3)
 	}
 }
 
