@@ -243,7 +243,9 @@ func TestFinding_D6_TheAdminInterfaceHasItsAddress(t *testing.T) {
 	reply, err := http.Get("http://" + admin + "/stats/prometheus")
 	require.NoError(t, err)
 	defer reply.Body.Close()
-	require.Contains(t, whole(t, reply.Body), "envoy_server_live")
+	page := whole(t, reply.Body)
+	require.Contains(t, page, "envoy_server_live")
+	require.Contains(t, page, "headgate_inflight{pool=\"route\"} ", "the stats_tags of envoy.yaml")
 	require.Empty(t, h.said())
 }
 
