@@ -233,15 +233,25 @@ func TestTheStatsConfigurationIsThatOfTheBootstrap(t *testing.T) {
 	block, _, _ = strings.Cut("stats_config:"+block, "```")
 	require.NoError(t, yaml.Unmarshal([]byte(block), &shown))
 	require.NoError(t, yaml.Unmarshal([]byte(read(t, "../envoy/envoy.yaml")), &used))
-	require.Len(t, used.StatsConfig.Tags, 1)
+	require.Len(t, used.StatsConfig.Tags, 2)
 	require.Equal(t, used.StatsConfig, shown.StatsConfig)
-	tag := regexp.MustCompile(used.StatsConfig.Tags[0].Regex)
+	tags := map[string]*regexp.Regexp{}
+	for _, tag := range used.StatsConfig.Tags {
+		tags[tag.Name] = regexp.MustCompile(tag.Regex)
+	}
 	pool, global := statsInCode(t)
+	const scope = "cluster.a-b.c." // what an Envoy before 1.39 puts before the names
 	for stat := range pool {
-		require.Equal(t, []string{"a-B_9.", "a-B_9"}, tag.FindStringSubmatch("wasmcustom.headgate.a-B_9." + stat)[1:])
+		for _, before := range []string{"", scope} {
+			require.Equal(t, []string{"a-B_9.", "a-B_9"},
+				tags["pool"].FindStringSubmatch(before + "wasmcustom.headgate.a-B_9." + stat)[1:])
+		}
+		require.Equal(t, []string{scope, "cluster.a-b.c"},
+			tags["scope"].FindStringSubmatch(scope + "wasmcustom.headgate.a-B_9." + stat)[1:])
+		require.False(t, tags["scope"].MatchString("wasmcustom.headgate.a-B_9."+stat))
 	}
 	for _, other := range append(slices.Collect(maps.Keys(global)), "fleet.state", "fleet.calls", "fleet.lease_ms") {
-		require.False(t, tag.MatchString("wasmcustom.headgate."+other), other)
+		require.False(t, tags["pool"].MatchString("wasmcustom.headgate."+other), other)
 	}
 }
 

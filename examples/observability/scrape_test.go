@@ -101,7 +101,7 @@ type series struct{ name, labels string }
 
 var seriesLine = regexp.MustCompile(`(?m)^([a-zA-Z_:][\w:]*)\{(.*)\} (\S+)$`)
 
-// scrape reads what Prometheus gets with the parameters of prometheus.yaml.
+// scrape reads what Prometheus gets with the parameters of prometheus.yaml, without the labels that Envoys before 1.39 add.
 func (g gateway) scrape(t *testing.T) map[series]string {
 	t.Helper()
 	var file struct {
@@ -119,7 +119,11 @@ func (g gateway) scrape(t *testing.T) map[series]string {
 	found := map[series]string{}
 	text := get(t, g.admin+file.Scrapes[0].Path+"?"+file.Scrapes[0].Params.Encode())
 	for _, m := range seriesLine.FindAllStringSubmatch(text, -1) {
-		found[series{m[1], m[2]}] = m[3]
+		labels := strings.Split(m[2], ",")
+		labels = slices.DeleteFunc(labels, func(label string) bool {
+			return strings.HasPrefix(label, `scope="`) || strings.HasPrefix(label, `envoy_cluster_name="`)
+		})
+		found[series{m[1], strings.Join(labels, ",")}] = m[3]
 	}
 	return found
 }
@@ -314,7 +318,7 @@ var notMetrics = []string{
 	"headgate_rejected", "headgate_expired", "headgate_breaker_open", "headgate_ambiguous", "headgate_model_inflight",
 }
 
-var statLine = regexp.MustCompile(`(?m)^wasmcustom\.headgate\.(?:([A-Za-z0-9_-]+)\.)?(\w+): (.*)$`)
+var statLine = regexp.MustCompile(`(?m)^(?:\S+\.)?wasmcustom\.headgate\.(?:([A-Za-z0-9_-]+)\.)?(\w+): (.*)$`)
 
 // checkLabels compares a scrape with Envoy's stats: every stat of a pool has the pool's name as its only label, whatever
 // the name is; every other stat has no label.
