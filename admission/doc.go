@@ -20,6 +20,9 @@
 //	spare      a permit that is inflight in its worker's column and that no request has: its request ended a moment ago
 //	ahead      the mark of a column whose worker may keep spares
 //	recall     to take these marks away and to ask their workers for the spares
+//	override   a limit that an operator has set in place of the configured one; it is in the record
+//	retune     to set a record's override, or to take it away
+//	in force   of a limit: the override, else what was last asserted
 //	grant      to give a permit to a ticket; release: to give the permit back
 //	reject     to refuse before queueing; expire: to refuse after queueing
 //	worker     one incarnation of a plugin context: a seat in the worker table and an epoch
@@ -79,6 +82,12 @@
 //	maintain    assert, worker table                         done; stale
 //	report      ticket, outcome                              done; stale, fenced
 //	retire      - (of the target only time and generation)   done, busy
+//	retune      whether it is about the key's own override   done; stale
+//
+// A limit comes with every target, and so does an override: those of a record that the operation makes. An acquire and
+// a maintain with assert give the limit to a record that is there, a retune gives it the override. As long as it has
+// one, its limit is the override, and what is asserted changes nothing. A record whose override is the key's own is not
+// retired; one whose override is that of the pool's default is, since the next one is made under it, too.
 //
 // Stale: the slot is another key's or generation's. Fenced: the worker was declared dead, and reconciles before it goes
 // on.
@@ -149,8 +158,14 @@
 //	     death".
 //	I9   A change or removal of the configuration, or an upgrade of the module, resets no outstanding count and strands
 //	no
-//	     waiter. Going back to an earlier configuration is a change like any other.
-//	     Checks: Watch (outstanding, limit, generation), the directory world. Mutant: "a reload starts fresh counts".
+//	     waiter. Going back to an earlier configuration is a change like any other. It takes no override away: only a
+//	     retune does, and all records agree with the override of their pool's default but those of keys with a limit of
+//	     their own.
+//	     Checks: Watch (outstanding, limit, override, generation), the pool world (override), the directory world
+//	     (overrides). Mutants: "a reload starts fresh counts", overrideMutants, "the override of a default goes into the
+//	     records first", "an override is spread, and the directory has changed", "records that are not there are not
+//	     made", "a record is made without the override of the default", "a record with an override of its key's own is
+//	     retired".
 //	I10  Memory and keys are bounded by configuration, whatever clients send.
 //	     Checks: the directory world (slots), TestTenantTableIsBounded, TestNamesAreClipped. Mutants: "a record in use is
 //	     retired", "retiring leaves no trace".

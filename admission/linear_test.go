@@ -45,38 +45,50 @@ type lineOp struct {
 	kind   admission.OpKind
 	client int
 	seq    uint32
+	limit  int // retune
 }
 
 // A line is the pool as one thread would see it: the tickets that run and those that wait, oldest first.
-type line struct{ running, waiting string }
+type line struct {
+	running, waiting string
+	limit            int
+}
 
 const lineLimit, lineQueue = 2, 3
 
 // lineModel is the sequential specification of a pool that is first come, first served.
 var lineModel = porcupine.Model{
-	Init: func() any { return line{} },
+	Init: func() any { return line{limit: lineLimit} },
 	Step: func(state, input, output any) (bool, any) {
 		s, in := state.(line), input.(lineOp)
 		name := fmt.Sprintf("%d/%d ", in.client, in.seq)
 		verdict := admission.VerdictDone
-		give := func() {
-			if strings.Contains(s.running, name) {
-				s.running = strings.Replace(s.running, name, "", 1)
-				if first, rest, ok := strings.Cut(s.waiting, " "); ok {
-					s.running, s.waiting = s.running+first+" ", rest
+		dispatch := func() {
+			for strings.Count(s.running, " ") < s.limit {
+				first, rest, ok := strings.Cut(s.waiting, " ")
+				if !ok {
+					return
 				}
+				s.running, s.waiting = s.running+first+" ", rest
 			}
+		}
+		give := func() {
+			s.running = strings.Replace(s.running, name, "", 1)
+			dispatch()
 		}
 		switch in.kind {
 		case admission.OpAcquire:
 			switch {
-			case strings.Count(s.running, " ") < lineLimit:
+			case strings.Count(s.running, " ") < s.limit:
 				verdict, s.running = admission.VerdictGranted, s.running+name
 			case strings.Count(s.waiting, " ") < lineQueue:
 				verdict, s.waiting = admission.VerdictWaiting, s.waiting+name
 			default:
 				verdict = admission.VerdictFull
 			}
+		case admission.OpRetune:
+			s.limit = in.limit
+			dispatch()
 		case admission.OpRelease:
 			give()
 		case admission.OpCancel:
@@ -91,7 +103,7 @@ var lineModel = porcupine.Model{
 	},
 	Equal: func(a, b any) bool {
 		x, y := a.(line), b.(line)
-		return sorted(x.running) == sorted(y.running) && x.waiting == y.waiting
+		return sorted(x.running) == sorted(y.running) && x.waiting == y.waiting && x.limit == y.limit
 	},
 }
 
@@ -117,6 +129,9 @@ func (c *lineClient) op(in lineOp) admission.Op {
 	me := admission.Worker{Seat: uint16(c.id), Epoch: uint64(c.id+1) << 32}
 	target := admission.Target{Now: ms, Me: me, Limit: lineLimit}
 	switch in.kind {
+	case admission.OpRetune:
+		target.Me, target.Override = admission.Worker{}, admission.Override{Source: admission.FromKey, Limit: in.limit}
+		return admission.Retune(target, true)
 	case admission.OpRelease:
 		return admission.Release(target, 0, in.seq, admission.Finish{})
 	case admission.OpCancel:
@@ -155,7 +170,11 @@ func (c *lineClient) turn(seq uint32) {
 		c.do(in)
 		return
 	}
-	in := lineOp{admission.OpAcquire, c.id, seq}
+	if c.random.IntN(6) == 0 {
+		c.do(lineOp{kind: admission.OpRetune, client: c.id, limit: 1 + c.random.IntN(3)})
+		return
+	}
+	in := lineOp{kind: admission.OpAcquire, client: c.id, seq: seq}
 	if v := c.do(in); v != admission.VerdictFull {
 		c.open, c.waits = append(c.open, in), append(c.waits, v == admission.VerdictWaiting)
 	}

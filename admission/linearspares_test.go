@@ -102,12 +102,12 @@ func (c *spareClient) turn(seq uint32) {
 	if c.recalled[c.id].Swap(false) || !c.ahead && c.spares > 0 {
 		c.giveBack()
 	}
-	in := lineOp{admission.OpAcquire, c.id, seq}
+	in := lineOp{kind: admission.OpAcquire, client: c.id, seq: seq}
 	verdict := admission.VerdictDone
 	call := c.clock.Add(1)
 	n := len(c.running)
 	if c.ebb = n >= 6 || c.ebb && n > 0; n > 0 && (c.random.IntN(4) == 0) != c.ebb {
-		in = lineOp{admission.OpRelease, c.id, c.running[n-1]}
+		in = lineOp{kind: admission.OpRelease, client: c.id, seq: c.running[n-1]}
 		c.running = c.running[:n-1]
 		c.release(in.seq)
 	} else if verdict = c.acquire(seq); verdict == admission.VerdictGranted {

@@ -268,17 +268,8 @@ func (p *pool) do(a action) error {
 		p.crash(i)
 	case actLate:
 		p.late = true
-	case actRaise:
-		p.raises--
-		p.limit = p.raise
-		p.begin(i, deedAssert)
-	case actRetune:
-		p.begin(i, deedRetune)
-		w.turn.tune = p.poolConfig.retunes[len(p.poolConfig.retunes)-p.faults.retunes]
-		p.faults.retunes--
-	case actAssert:
-		w.asserts = false
-		p.begin(i, deedAssert)
+	case actRaise, actAssert, actRetune:
+		p.beginLimit(a.kind, i)
 	case actBirth:
 		p.birth(i)
 	}

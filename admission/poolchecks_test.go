@@ -30,24 +30,6 @@ func (p *pool) check() error {
 	return p.checkSpares()
 }
 
-// checkOverride checks that the record has the override that was stored last, whoever has died and whatever was
-// configured since (I9).
-func (p *pool) checkOverride() error {
-	limit, from, ok := admission.InForce(p.record)
-	if is := (admission.Override{Source: from, Limit: limit}); ok && !is.IsSame(&p.override) {
-		return fmt.Errorf("I9: override %v, and %v was stored", is, p.override)
-	}
-	return nil
-}
-
-// isClosed says whether the limit in force is 0.
-func (p *pool) isClosed() bool {
-	if p.override.Source != admission.FromConfig {
-		return p.override.Limit == 0
-	}
-	return p.limit == 0
-}
-
 // checkAtRest lets all workers act until nothing changes. Then the record must say the truth, and no ticket may wait
 // while a permit is free. Then it ends all streams, and nothing may be left.
 func (p *pool) checkAtRest() error {

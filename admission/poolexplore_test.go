@@ -46,22 +46,6 @@ func reuseSeat(p *pool) {
 	last.born, last.Seat = false, p.workers[0].Seat
 }
 
-// retuned lets an operator override the limit, once for each of the given limits; none takes the override away.
-func retuned(limits ...int) func(*pool) {
-	return func(p *pool) {
-		for _, limit := range limits {
-			o := admission.Override{Source: admission.FromKey, Limit: limit}
-			if limit == none {
-				o = admission.Override{}
-			}
-			p.poolConfig.retunes = append(p.poolConfig.retunes, o)
-		}
-		p.faults.retunes = len(limits)
-	}
-}
-
-const none = -1
-
 func poolScopes() []scope {
 	a, b, c := request{worker: 0, tenant: 1}, request{worker: 1, tenant: 2}, request{worker: 2, tenant: 3}
 	fair := func(p *pool) { p.fair = true }
@@ -98,12 +82,6 @@ func poolScopes() []scope {
 		{name: "limit 1 raised to 2, crash", states: 34524, start: func() system { return newPool(1, 4, faults{crashes: 1}, a, b, b).with(raise(2)).with(calm) }},
 		{name: "limit 0 raised to 2", states: 12002, start: func() system { return newPool(0, 4, faults{}, a, b, a, b).with(raise(2)).with(calm) }},
 		{name: "limit 0 raised to 2, lost swaps", start: func() system { return newPool(0, 4, faults{}, a, b, a, b).with(raise(2)) }, big: true},
-		{name: "limit 1 overridden with 2", states: 29058, start: func() system { return newPool(1, 4, faults{}, a, b, b).with(retuned(2)) }},
-		{name: "limit 2 overridden with 1, and back", states: 14488, start: func() system { return newPool(2, 4, faults{}, a, b, b).with(retuned(1, none)).with(calm) }},
-		{name: "limit 2 overridden with 0, and 1", states: 2742, start: func() system { return newPool(2, 4, faults{}, a, b).with(retuned(0, 1)) }},
-		{name: "limit 1 overridden with 2, crash", states: 21399, start: func() system { return newPool(1, 4, faults{crashes: 1}, a, b, b).with(retuned(2)).with(calm) }},
-		{name: "limit 1 overridden with 2, false death", states: 37122, start: func() system { return newPool(1, 4, faults{falseDeaths: 1}, a, b).with(retuned(2)).with(calm) }},
-		{name: "limit 2 overridden with 1, configured as 3", states: 30666, start: func() system { return newPool(2, 4, faults{}, a, b, b).with(retuned(1)).with(raise(3)).with(calm) }},
 		{name: "limit 2 lowered to 0", states: 20782, start: func() system { return newPool(2, 4, faults{}, a, a, b).with(raise(0)) }},
 		{name: "limit 2 lowered to 0, 4 tickets", start: func() system { return newPool(2, 4, faults{}, a, b, a, b).with(raise(0)) }, big: true},
 		{name: "fair, queue 2", states: 26089, start: func() system { return newPool(1, 2, faults{crashes: 1}, a, b, a, b).with(fair).with(calm) }},
@@ -126,7 +104,9 @@ func poolScopes() []scope {
 	}
 }
 
-func TestExplorePool(t *testing.T) { exploreScopes(t, append(poolScopes(), spareScopes()...)) }
+func TestExplorePool(t *testing.T) {
+	exploreScopes(t, slices.Concat(poolScopes(), spareScopes(), overrideScopes()))
+}
 
 // TestExploreRandomPool walks at random through a world that is too big to see all of it.
 func TestExploreRandomPool(t *testing.T) {

@@ -32,7 +32,6 @@ func spareScopes() []scope {
 			return newPool(5, 4, faults{}, both(4, a, a, other)...).with(sparing).with(calm)
 		}},
 		{name: "spares, lowered to 1", states: 24725, start: func() system { return newPool(5, 4, faults{}, a, a, b).with(sparing).with(lowered).with(calm) }},
-		{name: "spares, overridden with 1", states: 14093, start: func() system { return newPool(5, 4, faults{}, a, a, b).with(sparing).with(retuned(1)).with(calm) }},
 		{name: "spares, lowered to 1, lost message", big: true, start: func() system {
 			return newPool(5, 4, faults{losses: 1}, a, a, b, a).with(sparing).with(lowered).with(calm)
 		}},

@@ -25,9 +25,6 @@ import (
 	"github.com/headgate/headgate/filter"
 )
 
-// unbuiltError is what ParseConfig says, behind a field, of a feature that this version does not act on.
-const unbuiltError = "is not built into this version yet"
-
 func read(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -124,22 +121,6 @@ func TestRefusalsAreWhatTheParserSays(t *testing.T) {
 	}
 }
 
-// The features that feature.go names, by the last part of the refused field, each as often as it is named.
-func TestUnbuiltFeaturesAreThoseThatAreRefused(t *testing.T) {
-	var listed []string
-	seen := map[string]bool{}
-	for _, row := range table(t, read(t, "configuration.md"), "| in | refused |") {
-		require.Len(t, row, 2, "%q", row)
-		require.False(t, seen[row[1]], "%s is there twice", row[1])
-		seen[row[1]] = true
-		_, err := config.Parse(fragment(t, row[0], code(row[1])))
-		field, problem, _ := strings.Cut(errorText(err), ": ")
-		require.Equal(t, unbuiltError, problem, "%q", row)
-		listed = append(listed, regexp.MustCompile(`\[\d+\]$`).ReplaceAllString(field[strings.LastIndexByte(field, '.')+1:], ""))
-	}
-	require.ElementsMatch(t, unbuiltInCode(t), listed, "docs/configuration.md, Not built yet, against admission/config/feature.go")
-}
-
 func errorText(err error) string {
 	if err == nil {
 		return "nothing is refused"
@@ -147,56 +128,11 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-// unbuiltInCode is the last part of each field in feature.go's lists; a route's features are its predicates.
-func unbuiltInCode(t *testing.T) (fields []string) {
-	t.Helper()
-	for name, list := range listsOf(t, "../admission/config/feature.go") {
-		if !strings.HasPrefix(name, "unbuilt") {
-			continue
-		}
-		for _, e := range list.Elts {
-			field := "routes"
-			if entry, ok := e.(*ast.CompositeLit); ok {
-				field = literal(t, entry.Elts[0])
-			} else {
-				require.IsType(t, &ast.FuncLit{}, e, "an entry of %s", name)
-			}
-			fields = append(fields, field[strings.LastIndexByte(field, '.')+1:])
-		}
-	}
-	require.NotEmpty(t, fields)
-	return fields
-}
-
 func parseGo(t *testing.T, path string) *ast.File {
 	t.Helper()
 	f, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
 	require.NoError(t, err)
 	return f
-}
-
-// listsOf is the package variables of a file that are initialised with a composite literal.
-func listsOf(t *testing.T, path string) map[string]*ast.CompositeLit {
-	t.Helper()
-	lists := map[string]*ast.CompositeLit{}
-	ast.Inspect(parseGo(t, path), func(n ast.Node) bool {
-		if v, ok := n.(*ast.ValueSpec); ok && len(v.Values) == 1 {
-			if list, ok := v.Values[0].(*ast.CompositeLit); ok {
-				lists[v.Names[0].Name] = list
-			}
-		}
-		return true
-	})
-	return lists
-}
-
-func literal(t *testing.T, e ast.Expr) string {
-	t.Helper()
-	l, ok := e.(*ast.BasicLit)
-	require.True(t, ok, "not a literal: %T", e)
-	s, err := strconv.Unquote(l.Value)
-	require.NoError(t, err)
-	return s
 }
 
 // Every name that the parser knows is in the reference.

@@ -37,7 +37,7 @@ func (a *adminGateway) loadAdmin(c object) {
 
 // adminHeaders are a request's headers; those that are given replace the usual ones, and an empty value removes one.
 func adminHeaders(method, path string, headers ...string) wasmtest.Headers {
-	all := wasmtest.Headers{{":method", method}, {":scheme", "http"}, {":authority", adminHost}, {":path", path}}
+	all := wasmtest.Headers{{Name: ":method", Value: method}, {Name: ":scheme", Value: "http"}, {Name: ":authority", Value: adminHost}, {Name: ":path", Value: path}}
 	if method == "PUT" {
 		all = append(all, wasmtest.Header{Name: "content-type", Value: "application/json"})
 	}

@@ -18,10 +18,13 @@
 //	reply.go     refusing a request, or letting it go on
 //	ending.go    how a request was answered, and how it ended
 //	release.go   giving the permits back
+//	events.go    what the journal is told
 //	timer.go     when the host calls the context next
 //	metrics.go   the metrics
 //	text.go      what is kept of a request's headers
+//	adminstage.go  a plugin context of the stage admin
 //
-// Package records, below this one, keeps the records: it knows keys, tickets and permits, and no streams. Package abi
-// is the binding to the host.
+// Package records, below this one, keeps the records: it knows keys, tickets and permits, and no streams. Package
+// journal remembers what the admin stage may ask for, and package admin is that stage. Package abi is the binding to
+// the host.
 package filter

@@ -26,7 +26,11 @@ func (p *plugin) openJournal() {
 // keepReporter makes sure that a context can be asked that has had a request or has something to tell. It is called in
 // a tick, of which every counted request sees one.
 func (p *plugin) keepReporter() {
-	if p.reporter != nil && (p.records.Seated() || !p.journal.IsEmpty()) {
+	if p.reporter == nil {
+		return
+	}
+	p.reporter.Works = p.reporter.Works || p.records.Seated()
+	if p.reporter.Works || !p.journal.IsEmpty() {
 		p.reporter.Keep(p.turn.now)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"strings"
 )
 
 // An adminListener is where Headgate's admin page is, with the API for live limits and Envoy's stats.
@@ -43,11 +44,24 @@ func (a *adminListener) settle() error {
 	}
 	err := checkAddress(a.AddrPort, "--admin")
 	if err != nil && !a.given {
-		a.moved = true
-		a.AddrPort = netip.AddrPortFrom(a.Addr(), 0) // Envoy chooses a free one
+		a.makeWay()
 		return nil
 	}
 	return err
+}
+
+// makeWay leaves the default to whoever has it: Envoy chooses a free port.
+func (a *adminListener) makeWay() {
+	a.moved = true
+	a.AddrPort = netip.AddrPortFrom(a.Addr(), 0)
+}
+
+// errAdminLost says that another gateway has taken the default address between the look at it and Envoy's start.
+var errAdminLost = errors.New("the admin listener's address was taken meanwhile")
+
+// isLost reports whether that is why Envoy did not start.
+func (a *adminListener) isLost(reason string) bool {
+	return a.isOn() && !a.given && !a.moved && strings.Contains(reason, "cannot bind '"+a.String()+"'")
 }
 
 // freePort is a port of loopback that is free now. Envoy's own admin interface gets it: both it and the cluster that

@@ -150,15 +150,19 @@ func (p *runPlan) run(asked *signals, term terminal) error {
 		defer api.stop()
 		p.upstream = api.upstream()
 	}
-	bootstrap, err := p.renderBootstrap()
-	if err != nil {
+	if _, err := p.renderBootstrap(); err != nil { // before an Envoy is fetched
 		return err
 	}
 	binary, err := findEnvoy(asked.end, p.notes)
 	if err != nil {
 		return err
 	}
-	return p.serve(asked, term, binary, bootstrap)
+	err = p.serve(asked, term, binary)
+	if errors.Is(err, errAdminLost) {
+		p.admin.makeWay()
+		err = p.serve(asked, term, binary)
+	}
+	return err
 }
 
 // checkStart looks for reasons why Envoy would not start. An error of its own says them more clearly than Envoy's log.
@@ -173,8 +177,8 @@ func (p *runPlan) checkStart() error {
 		return err
 	}
 	if p.admin.isExposed() {
-		p.notes.warn("--admin %s: other machines can reach the admin page. Whoever reaches it sees who asks for what, and can "+
-			"change the limits", p.admin)
+		p.notes.warn("--admin %s: other machines can reach the admin page. Whoever reaches it sees who asks for what, and "+
+			"can change the limits", p.admin)
 	}
 	var err error
 	p.envoyAdmin, err = freePort() // two gateways can run side by side
@@ -197,9 +201,12 @@ func checkAddress(address netip.AddrPort, flag string) error {
 	return listener.Close()
 }
 
-// serve runs Envoy with the bootstrap in a temporary folder. It removes the folder, except after a failure: Envoy's log
-// is in it.
-func (p *runPlan) serve(asked *signals, term terminal, binary string, bootstrap []byte) error {
+// serve runs Envoy in a temporary folder. It removes the folder, except after a failure: Envoy's log is in it.
+func (p *runPlan) serve(asked *signals, term terminal, binary string) error {
+	bootstrap, err := p.renderBootstrap()
+	if err != nil {
+		return err
+	}
 	removeLeftFolders()
 	dir, err := makeFolder()
 	if err != nil {
@@ -224,6 +231,10 @@ func (p *runPlan) serve(asked *signals, term terminal, binary string, bootstrap 
 		return errors.Join(err, dir.remove())
 	}
 	address, err := proxy.ready(asked.end)
+	if err != nil && p.admin.isLost(proxy.reasonFromLog()) {
+		proxy.stop()
+		return errors.Join(errAdminLost, dir.remove())
+	}
 	if err == nil && changes != nil {
 		// Envoy is ready even when it has refused a part: it then answers 500 in its place.
 		changes.proxy = proxy

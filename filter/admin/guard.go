@@ -167,7 +167,7 @@ func (h *headers) acceptsGzip() bool {
 	if !h.hasEncoding {
 		return true
 	}
-	any := false
+	others := false
 	for s := lower(h.encoding); s != ""; {
 		var one string
 		one, s = cut(s, ',')
@@ -177,10 +177,10 @@ func (h *headers) acceptsGzip() bool {
 		case "gzip", "x-gzip":
 			return takes
 		case "*":
-			any = takes
+			others = takes
 		}
 	}
-	return any
+	return others
 }
 
 // isZero reports whether a quality is 0.

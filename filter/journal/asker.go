@@ -143,12 +143,12 @@ func (a *Asker) EachReport(f func(*Report)) {
 	}
 }
 
-// Workers is how many VMs have reported, and this one.
+// Workers is how many VMs have reported that decide requests, and this one.
 func (a *Asker) Workers() int {
 	seen := []uint64{thisVM()}
 	a.EachReport(func(r *Report) {
 		for _, vm := range seen {
-			if vm == r.VM {
+			if vm == r.VM || r.VM == 0 {
 				return
 			}
 		}

@@ -36,11 +36,11 @@ func (j *Journal) Note(e *Event) {
 // appendEvents appends the encoded events behind a number, newest last, as far as there is room for them: the newest
 // ones.
 func (j *Journal) appendEvents(dst []byte, since uint32, room int) []byte {
-	if since > j.last {
+	if j.last-since > 1<<31 {
 		since = 0 // a question of someone who speaks of an earlier journal
 	}
 	first := j.last + 1
-	for ; first-1 > since && j.last-first+1 < ringSize; first-- {
+	for ; first-1 != since && j.last-first+1 < ringSize; first-- {
 		if room -= 2 + len(j.events[(first-1)%ringSize]); room < 0 {
 			break
 		}

@@ -3,7 +3,7 @@ package journal
 // A report is
 //
 //	1 byte   reportVersion
-//	8 bytes  the id of the context, 8 of its VM
+//	8 bytes  the id of the context, 8 of its VM; 0: it has decided no requests
 //	8 bytes  when it was made
 //	4 bytes  the length of the tenants, 4 of the waits
 //	         the tenants: each a hash and a name

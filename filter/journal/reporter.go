@@ -12,11 +12,15 @@ const (
 )
 
 // A Reporter is a context's part as one that is asked.
-type Reporter struct{ post }
+type Reporter struct {
+	post
+
+	Works bool // the context has decided requests, as that of the main thread never does
+}
 
 // NewReporter returns the reporter of a context. It has no place yet.
 func NewReporter(domain string) *Reporter {
-	return &Reporter{post{domain: domain, role: roleReporter}}
+	return &Reporter{post: post{domain: domain, role: roleReporter}}
 }
 
 // Keep makes sure that the context can be asked.
@@ -33,8 +37,8 @@ func (r *Reporter) Leave() {
 	}
 }
 
-// Answer takes a question out of the queue and answers it with a report of the journal; false: there is none. eachTenant
-// calls a function with the hash of each tenant whose name is wanted.
+// Answer takes a question out of the queue and answers it with a report of the journal; false: there is none.
+// eachTenant calls a function with the hash of each tenant whose name is wanted.
 func (r *Reporter) Answer(j *Journal, now int64, eachTenant func(func(uint64))) bool {
 	b, status := abi.Dequeue(r.queue)
 	if status != abi.StatusOK {
@@ -45,7 +49,11 @@ func (r *Reporter) Answer(j *Journal, now int64, eachTenant func(func(uint64))) 
 	}
 	asker, since := int(b[1])|int(b[2])<<8, get32(b[3:])
 	j.watchedUntil = now + watchTime
-	r.out = j.appendReport(r.out[:0], &place{id: r.id, vm: thisVM()}, now, since, eachTenant)
+	from := place{id: r.id}
+	if r.Works {
+		from.vm = thisVM()
+	}
+	r.out = j.appendReport(r.out[:0], &from, now, since, eachTenant)
 	if abi.SetShared(r.reportKey(r.at), r.out, 0) == abi.StatusOK {
 		r.send(asker, []byte{answerMark, byte(r.at), byte(r.at >> 8)})
 	}

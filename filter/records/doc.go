@@ -17,5 +17,5 @@
 //
 // records.go has the operations, spare.go what needs no store, store.go the swap and swaps.go how often a turn tries
 // it, place.go the directory of keys, seat.go the worker table, mailbox.go the messages, recount.go the repair of
-// gauges.
+// gauges. retune.go has live limits and look.go what an operator sees; a context that does nothing else takes no seat.
 package records

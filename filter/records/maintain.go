@@ -216,11 +216,18 @@ func (r *Records) maintainAll(m maintenance) {
 			override = r.directory.Override()
 			res = max(res, r.maintain(k, m == maintainAssert))
 		})
-		if res == contended || m == maintainAssert && !r.overrideIs(o, &override) {
-			r.maintenance = max(r.maintenance, m)
-			r.waker.WakeBy(r.now)
+		switch {
+		case res == contended:
+			r.maintainLater(m, r.now)
+		case m == maintainAssert && !r.overrideIs(o, &override): // or the store has failed
+			r.maintainLater(m, r.now+dirtyRetry)
 		}
 	}
+}
+
+func (r *Records) maintainLater(m maintenance, at int64) {
+	r.maintenance = max(r.maintenance, m)
+	r.waker.WakeBy(at)
 }
 
 func (r *Records) maintain(k *Key, assert bool) result {

@@ -17,6 +17,7 @@ import (
 //   - A key whose own override ends takes the directory's, and takes it again if that has changed meanwhile.
 //   - The key other has a fixed place, and nobody reads the directory for it. RetuneDefault makes its record, so it is
 //     there before a request can make it without the override, or is retuned.
+//   - A record that is lost is made anew under what the directory says then. A key's own override is lost with it.
 //   - A new configuration may give a key a limit of its own, or take it away: AssertLimits retunes all records, too.
 
 const (
@@ -216,6 +217,26 @@ func (r *Records) inherits(k *Key) admission.Override {
 		return admission.Override{}
 	}
 	return r.directory.Override()
+}
+
+// inheritAnew looks whether the override under which a lost record is made anew has changed since the key was placed;
+// contended: it has, and the operations go by it from now on.
+func (r *Records) inheritAnew(k *Key, ops []*admission.Op) result {
+	if len(k.Pool.Key) == 0 {
+		return stored
+	}
+	if _, res := r.readDirectory(k.Pool); res != stored {
+		return res
+	}
+	now := r.inherits(k)
+	if now.IsSame(&k.inherited) {
+		return stored
+	}
+	k.inherited = now
+	for _, op := range ops {
+		op.Override = now
+	}
+	return contended
 }
 
 // overrideIs reads a pool's directory anew, and reports whether the override of the default limit is still the same.

@@ -183,7 +183,12 @@ func (r *Records) try(k *Key, ops []*admission.Op, live *admission.WorkerTable) 
 		}
 		return e, contended
 	}
-	res = r.swap(k, next, e, cas)
+	if res = stored; e.Replaced {
+		res = r.inheritAnew(k, ops)
+	}
+	if res == stored {
+		res = r.swap(k, next, e, cas)
+	}
 	if res == failed {
 		return nil, failed
 	}

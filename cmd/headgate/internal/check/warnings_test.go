@@ -192,7 +192,7 @@ var bootstrapCases = []bootstrapCase{
 	{"no-stream-limit", []string{"stream_idle_timeout: 1860s", "stream_idle_timeout: 0s", "max_stream_duration: 86400s", "max_stream_duration: 0s"}, "stream_idle_timeout: 0s", "stays for ever"},
 	{"", []string{"stream_idle_timeout: 1860s", "stream_idle_timeout: 0s"}, "", ""},
 	{"extra-requests", []string{routeAction, routeAction + "                            request_mirror_policies: [{cluster: copy}]\n"}, "request_mirror_policies", "mirrored"},
-	{"extra-requests", []string{"                      domains: [\"*\"]\n", "                      domains: [\"*\"]\n                      hedge_policy: {hedge_on_per_try_timeout: true}\n", `"stage": "attempt"`, `"stage": "request"`, `"stage": "attempt"`, `"stage": "request"`, `"per": "attempt",`, "", `"per": "attempt",`, "", `"per": "attempt",`, ""}, "hedge_policy", "hedging"},
+	{"extra-requests", []string{"                      domains: [\"*\"]\n", "                      domains: [\"*\"]\n                      hedge_policy: {hedge_on_per_try_timeout: true}\n", `"stage": "attempt"`, `"stage": "request"`, `"stage": "attempt"`, `"stage": "request"`, `"per": "attempt",`, "", `"per": "attempt",`, "", `"per": "attempt",`, "", `"per": "attempt",`, ""}, "hedge_policy", "hedging"},
 	{"", []string{routeAction, routeAction + "                            hedge_policy: {hedge_on_per_try_timeout: true}\n"}, "", ""},
 	{"short-timeout", []string{"stream_idle_timeout: 1860s", "streamIdleTimeout: 20s"}, "streamIdleTimeout", "stream_idle_timeout is 20s"}, // Envoy takes both spellings
 }
@@ -200,9 +200,9 @@ var bootstrapCases = []bootstrapCase{
 // comparedCases make the first filter differ from those in the clusters and in the admin listener, so there are three warnings. at is the
 // first one's.
 var comparedCases = []bootstrapCase{
-	{"vm-differs", []string{listenerVM, strings.Replace(listenerVM, "runtime", "configuration: {a: b}\n                          runtime", 1)}, " config:\n                  name: headgate", "vm_config.configuration is not that"},
+	{"vm-differs", []string{listenerVM, strings.Replace(listenerVM, "runtime", "configuration: {a: b}\n                          runtime", 1)}, "config:\n                        name: headgate\n                        root_id: headgate\n                        failure_policy: FAIL_RELOAD\n                        # Lets the body of a change", "vm_config.configuration is not that"},
 	{"vm-differs", []string{"code: {local: {filename: build/headgate.wasm}}", "code: {local: {filename: new/headgate.wasm}}"}, "code: {local: {filename: build", "vm_config.code is not that"},
-	{"stages-differ", []string{`"limit": 4`, `"limit": 5`}, "{\n                            \"name\": \"route\",", `pool "route" has another limit`},
+	{"stages-differ", []string{`"limit": 4`, `"limit": 5`}, "{\n                                  \"name\": \"route\",\n                                  \"key\": [\n                                    \"route\"\n                                  ],\n                                  \"limit\": 4", `pool "route" has another limit`},
 	{"stages-differ", []string{`"mode": "enforce"`, `"mode": "shadow"`}, `"mode": "enforce"`, "is enforce here and shadow in"},
 }
 
