@@ -22,11 +22,13 @@ run: build ## a governed gateway to a sample model on 127.0.0.1:10000
 # One Envoy for all tests, fetched before they start. -count=1: the module and Envoy are no inputs that Go's test cache sees.
 test: build ## all tests, against the built module and a real Envoy
 	@build/get-clients python >/dev/null
+	@build/get-browser >/dev/null
 	@ENVOY="$$(build/get-envoy)" && export ENVOY && $(GO) test -count=1 -timeout 30m ./...
 
-clients: build ## the test with the JavaScript client, which needs Node.js; the Python ones are in test
+clients: build ## what needs Node.js: the test with the JavaScript client, and axe-core on the dashboard
 	@build/get-clients javascript >/dev/null
-	@ENVOY="$$(build/get-envoy)" && export ENVOY && $(GO) test -count=1 -tags javascript -run JavaScript ./envoy/clients
+	@build/get-clients axe >/dev/null
+	@ENVOY="$$(build/get-envoy)" && export ENVOY && $(GO) test -count=1 -tags javascript -run JavaScript ./envoy/clients ./envoy/dashboard
 
 check: lint test ## what a change must pass: format, vet, lint, tidy, test
 

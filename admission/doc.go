@@ -81,6 +81,7 @@
 //	reconcile   inflight by tenant, tickets, probe           done, with the tickets that had been granted; stale, fenced
 //	maintain    assert, worker table                         done; stale
 //	report      ticket, outcome                              done; stale, fenced
+//	tell        ticket, how the request ended                done; stale, fenced
 //	retire      - (of the target only time and generation)   done, busy
 //	retune      whether it is about the key's own override   done; stale
 //

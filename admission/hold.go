@@ -70,8 +70,9 @@ func (r *Record) holdsEnding(until int64) int {
 //   - After a cancel or a failure: their own hold, and the success hold on top.
 //   - With a penalty, failures in a row are held for the penalty, doubled each time, in place of the failure hold.
 //   - The provider's Retry-After lengthens a failure's hold, but makes none where none is configured.
-func (r *Record) holdTime(s *Shaping, o Outcome, retryAfter Duration) (d Duration, charged bool) {
-	switch o {
+func (r *Record) holdTime(op *Op) (d Duration, charged bool) {
+	s := op.Shaping
+	switch op.Outcome {
 	case OutcomeSuccess:
 		return s.Hold.Success, true
 	case OutcomeCancel:
@@ -79,10 +80,14 @@ func (r *Record) holdTime(s *Shaping, o Outcome, retryAfter Duration) (d Duratio
 	case OutcomeFailure:
 		d = s.Hold.Failure
 		if b := s.Breaker; b != nil && b.Penalty > 0 {
-			d = doubled(b.Penalty, r.breaker.level, b.MaxPenalty)
+			level := r.breaker.level
+			if op.Told && level > 0 { // the failure itself has raised it
+				level--
+			}
+			d = doubled(b.Penalty, level, b.MaxPenalty)
 		}
 		if d > 0 {
-			d = max(d, retryAfter)
+			d = max(d, op.RetryAfter)
 		}
 		return d + s.Hold.Success, false
 	}

@@ -8,7 +8,38 @@ package admission
 // A step in place looks first and changes then. If anything is not as it should be, nothing is changed, and the general
 // way decides what that means.
 
-// stepInPlace carries an operation out in the bytes of a common record; false: nothing is changed.
+// changeInPlace carries operations out in the bytes of a common record, one by one. Where that can't be done for all of
+// them, it returns the state as it was.
+func (m *Machine) changeInPlace(state []byte, ops []*Op) (next []byte, done bool, before []byte) {
+	before = state
+	if len(ops) > 1 {
+		if !inPlace(ops) {
+			return nil, false, state
+		}
+		m.before = append(m.before[:0], state...)
+		before = m.before
+	}
+	m.effect.reset()
+	for _, op := range ops {
+		if state, done = m.stepInPlace(state, op); !done {
+			return nil, false, before
+		}
+	}
+	return state, true, nil
+}
+
+// inPlace reports whether all of the operations are of kinds that can be carried out in place.
+func inPlace(ops []*Op) bool {
+	for _, op := range ops {
+		if op.Kind > OpRelease {
+			return false
+		}
+	}
+	return true
+}
+
+// stepInPlace carries an operation out in the bytes of a common record, and adds to the effect; false: nothing is
+// changed.
 func (m *Machine) stepInPlace(state []byte, op *Op) (next []byte, done bool) {
 	v := &m.view
 	if op.Kind > OpRelease || op.Live != nil || !v.open(state) || !v.common(op) || v.needsRecall(op) {
@@ -16,7 +47,6 @@ func (m *Machine) stepInPlace(state []byte, op *Op) (next []byte, done bool) {
 	}
 	m.op = op
 	e := &m.effect
-	e.reset()
 	queued := v.queue.n
 	e.Inflight = v.inflight
 	if op.Kind == OpAcquire {
@@ -39,8 +69,9 @@ func (m *Machine) stepInPlace(state []byte, op *Op) (next []byte, done bool) {
 	put16(b[144:], uint16(v.idle))
 	e.Verdicts = append(e.Verdicts, e.Verdict)
 	e.Changed, e.Gen, e.BreakerGen = true, op.Gen, get32(b[atBreaker+4:])
-	e.InflightDelta = e.Inflight - v.inflight
-	e.Queued, e.QueuedDelta = v.queue.n, v.queue.n-queued
+	e.InflightDelta += e.Inflight - v.inflight
+	e.Queued = v.queue.n
+	e.QueuedDelta += v.queue.n - queued
 	m.markInPlace()
 	return v.queue.b, true
 }

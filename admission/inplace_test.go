@@ -10,20 +10,28 @@ import (
 	"github.com/headgate/headgate/admission"
 )
 
-// sameStep carries an operation out in place, if the machine does, and in the general way, and returns how the two
-// differ.
-func sameStep(state []byte, op *admission.Op) error {
+// sameStep carries operations out in place, if the machine does, and in the general way, and returns how the two differ.
+func sameStep(state []byte, ops ...*admission.Op) error {
 	var m, g admission.Machine
 	before := slices.Clone(state)
-	next, e := m.Step(state, op)
-	wanted, w := g.StepGenerally(before, op)
+	next, e := m.Change(slices.Clone(state), ops)
+	wanted, w := g.StepsGenerally(before, ops...)
+	what := describe(ops[0])
+	if len(ops) > 1 {
+		what = fmt.Sprintf("%s and %d more", what, len(ops)-1)
+	}
+	switch {
+	case fmt.Sprint(*e) != fmt.Sprint(*w):
+		return fmt.Errorf("%s: effect %+v in place, %+v in general", what, *e, *w)
+	case !bytes.Equal(next, wanted):
+		return fmt.Errorf("%s on\n% x: in place\n% x, in general\n% x", what, state, next, wanted)
+	}
+	again, _ := m.Steps(state, ops)
 	switch {
 	case !bytes.Equal(state, before):
-		return fmt.Errorf("%s changed its input", describe(op))
-	case fmt.Sprint(*e) != fmt.Sprint(*w):
-		return fmt.Errorf("%s: effect %+v in place, %+v in general", describe(op), *e, *w)
-	case !bytes.Equal(next, wanted):
-		return fmt.Errorf("%s on\n% x: in place\n% x, in general\n% x", describe(op), state, next, wanted)
+		return fmt.Errorf("%s changed its input", what)
+	case !bytes.Equal(again, wanted):
+		return fmt.Errorf("%s: % x without a change of its input, % x in general", what, again, wanted)
 	}
 	return nil
 }
@@ -41,6 +49,7 @@ type mixedLoad struct {
 	running []ran
 	inPlace map[admission.OpKind]int
 	marked  int // steps in place that gave a mark
+	batches int // of several operations, in place
 	tuned   int // steps in place under an override
 }
 
@@ -55,19 +64,24 @@ func (l *mixedLoad) target(seat uint16) admission.Target {
 		Limit: l.limit, Shaping: l.shaping, Ahead: l.IntN(2) == 0}
 }
 
-func (l *mixedLoad) do(t *testing.T, op admission.Op) *admission.Effect {
+func (l *mixedLoad) do(t *testing.T, ops ...*admission.Op) *admission.Effect {
 	t.Helper()
-	if err := sameStep(l.state, &op); err != nil {
+	if err := sameStep(l.state, ops...); err != nil {
 		t.Fatal(err)
 	}
-	if l.state != nil && l.m.StepsInPlace(l.state, &op) {
-		l.inPlace[op.Kind]++
-		_, e := l.m.Step(l.state, &op)
+	if l.state != nil && l.m.StepsInPlace(l.state, ops...) {
+		if len(ops) > 1 {
+			l.batches++
+		}
+		for _, op := range ops {
+			l.inPlace[op.Kind]++
+		}
+		_, e := l.m.Steps(l.state, ops)
 		l.marked += int(bit(e.Ahead))
 		_, from, _ := admission.InForce(l.state)
 		l.tuned += int(bit(from != admission.FromConfig))
 	}
-	next, e := l.m.Step(l.state, &op)
+	next, e := l.m.Steps(l.state, ops)
 	if e.Changed {
 		l.state = slices.Clone(next)
 	}
@@ -77,21 +91,25 @@ func (l *mixedLoad) do(t *testing.T, op admission.Op) *admission.Effect {
 	return e
 }
 
-func (l *mixedLoad) acquire(t *testing.T) {
+func (l *mixedLoad) acquire(seat uint16) *admission.Op {
 	l.seq++
-	op := admission.Acquire(l.target(uint16(l.IntN(3))), admission.Request{Tenant: uint64(l.seq)%l.tenants + 1,
+	op := admission.Acquire(l.target(seat), admission.Request{Tenant: uint64(l.seq)%l.tenants + 1,
 		Weight: uint32(1 + l.IntN(8)/7), Seq: l.seq, Queue: 600, Fair: true, Budget: admission.Duration(l.IntN(400)) * admission.Millisecond})
-	seat := op.Me.Seat
-	if e := l.do(t, op); e.Verdict == admission.VerdictGranted {
-		l.running = append(l.running, ran{seat, op.Tenant, op.Seq})
-	}
+	return &op
 }
 
-func (l *mixedLoad) release(t *testing.T) {
-	if len(l.running) == 0 {
-		return
+// release gives back a permit of a worker's; nil: it has none.
+func (l *mixedLoad) release(seat uint16) *admission.Op {
+	var own []int
+	for i, r := range l.running {
+		if r.seat == seat {
+			own = append(own, i)
+		}
 	}
-	i := l.IntN(len(l.running))
+	if len(own) == 0 {
+		return nil
+	}
+	i := own[l.IntN(len(own))]
 	r := l.running[i]
 	l.running = slices.Delete(l.running, i, i+1)
 	f := admission.Finish{Outcome: admission.OutcomeSuccess, Use: admission.Duration(l.IntN(30)) * admission.Millisecond}
@@ -99,11 +117,14 @@ func (l *mixedLoad) release(t *testing.T) {
 		f.Outcome = admission.Outcome(l.IntN(4))
 		f.Pushback = l.IntN(2) == 0
 	}
-	l.do(t, admission.Release(l.target(r.seat), r.tenant, r.seq, f))
+	op := admission.Release(l.target(r.seat), r.tenant, r.seq, f)
+	return &op
 }
 
+// turn is one worker's: one operation, or a few in one step.
 func (l *mixedLoad) turn(t *testing.T) {
 	l.now += int64(l.IntN(2000)) * 1000
+	seat := uint16(l.IntN(3))
 	switch l.IntN(300) {
 	case 0:
 		l.limit = 1 + l.IntN(30)
@@ -113,16 +134,30 @@ func (l *mixedLoad) turn(t *testing.T) {
 		if l.IntN(3) > 0 {
 			target.Override = admission.Override{Source: admission.Source(1 + l.IntN(3)), Limit: 1 + l.IntN(40)}
 		}
-		l.do(t, admission.Retune(target, true))
+		op := admission.Retune(target, true)
+		l.do(t, &op)
 		return
 	case 1, 2, 3, 4, 5, 6:
-		l.do(t, admission.Expire(l.target(uint16(l.IntN(3)))))
+		op := admission.Expire(l.target(seat))
+		l.do(t, &op)
 		return
 	}
-	if l.IntN(2) == 0 || len(l.running) < l.limit/2 {
-		l.acquire(t)
-	} else {
-		l.release(t)
+	var ops []*admission.Op
+	for range 1 + max(l.IntN(8)-4, 0) {
+		op := l.release(seat)
+		if op == nil || l.IntN(5) < 2 || len(l.running) < l.limit/2 {
+			if op != nil { // it goes on
+				l.running = append(l.running, ran{seat, op.Tenant, op.Seq})
+			}
+			op = l.acquire(seat)
+		}
+		ops = append(ops, op)
+	}
+	e := l.do(t, ops...)
+	for i, op := range ops {
+		if op.Kind == admission.OpAcquire && i < len(e.Verdicts) && e.Verdicts[i] == admission.VerdictGranted {
+			l.running = append(l.running, ran{seat, op.Tenant, op.Seq})
+		}
 	}
 }
 
@@ -144,6 +179,9 @@ func TestInPlace(t *testing.T) {
 				}
 				if a, r := l.inPlace[admission.OpAcquire], l.inPlace[admission.OpRelease]; a < 50 || r < 25 {
 					t.Errorf("%d acquires and %d releases in place: too few to say much", a, r)
+				}
+				if l.batches < 20 {
+					t.Errorf("%d batches in place: too few to say much", l.batches)
 				}
 				marked += l.marked
 				tuned += l.tuned

@@ -18,6 +18,7 @@ const (
 	OpReconcile               // make the worker's column equal to its truth
 	OpMaintain                // assert the limit, reap dead workers
 	OpReport                  // tell how the breaker's probe ends before it has ended
+	OpTell                    // tell how a request ended whose permit comes back later
 	OpRetire                  // give the record up, if idle, so that another key can have its slot
 	OpRetune                  // set the override of the limit, or take it away
 )
@@ -64,17 +65,18 @@ type Op struct {
 
 	Tenant uint64   // acquire, release, cancel: the tenant's id; 0 if the pool isn't fair by tenant
 	Weight uint32   // acquire: the tenant's weight, >= 1
-	Seq    uint32   // acquire, release, cancel, report: the ticket's number, not 0, unique within the worker incarnation
+	Seq    uint32   // acquire, release, cancel, report, tell: the ticket's number in its worker's incarnation, not 0
 	Queue  int      // acquire: how many may wait
 	Fair   bool     // acquire: a tenant may take its share of the queue only
 	Budget Duration // acquire: how long to wait at most; <= 0: not at all
 
-	Outcome    Outcome  // release, report: how the request ended
-	Status     int      // release: of its answer; 0: none has begun
-	BreakerGen uint32   // release: Effect.BreakerGen at the permit's grant
-	Pushback   bool     // release: the provider's answer was a 429
+	Outcome    Outcome  // release, report, tell: how the request ended
+	Status     int      // release, tell: of its answer; 0: none has begun
+	BreakerGen uint32   // release, tell: Effect.BreakerGen at the permit's grant
+	Pushback   bool     // release, tell: the provider's answer was a 429
 	RetryAfter Duration // release: what the provider said about coming back; 0: nothing
 	Use        Duration // release: how long the request had the permit; 0: not known. reconcile: the mean of Uses
+	Told       bool     // release: a tell has said how the request ended
 
 	Inflight []TenantInflight // reconcile: the permits that the worker's requests hold, and the spares that it keeps
 	Uses     int              // reconcile: requests that ended here without an operation
@@ -114,13 +116,21 @@ type Finish struct {
 	Pushback   bool
 	RetryAfter Duration
 	Use        Duration
+	Told       bool
 }
 
 // Release gives back the permit that was granted to a tenant's ticket.
 func Release(t Target, tenant uint64, seq uint32, f Finish) Op {
 	return Op{Kind: OpRelease, Target: t, Tenant: tenant, Seq: seq,
 		Outcome: f.Outcome, Status: f.Status, BreakerGen: f.BreakerGen, Pushback: f.Pushback,
-		RetryAfter: f.RetryAfter, Use: f.Use}
+		RetryAfter: f.RetryAfter, Use: f.Use, Told: f.Told}
+}
+
+// Tell tells how the request of a tenant's ticket ended, whose permit is given back by a later release.
+func Tell(t Target, tenant uint64, seq uint32, f Finish) Op {
+	op := Release(t, tenant, seq, f)
+	op.Kind = OpTell
+	return op
 }
 
 // Cancel withdraws a tenant's ticket, or gives back the permit that it has become.

@@ -14,6 +14,7 @@ var kindNames = [...]string{
 	admission.OpReconcile: "reconcile",
 	admission.OpMaintain:  "maintain",
 	admission.OpReport:    "report",
+	admission.OpTell:      "tell",
 	admission.OpRetire:    "retire",
 	admission.OpRetune:    "retune",
 }

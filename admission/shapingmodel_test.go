@@ -35,6 +35,7 @@ type shaperTicket struct {
 	seat     uint16
 	deadline int64
 	gen      int
+	told     *admission.Finish // how its request ended, whose permit is not back yet
 }
 
 func (m *shaperModel) decay(now int64) {
@@ -110,29 +111,9 @@ func (m *shaperModel) acquire(now int64, t shaperTicket, waits bool) (v admissio
 
 func (m *shaperModel) release(now int64, i int, f admission.Finish) []uint32 {
 	t := m.running[i]
-	hold := admission.Duration(0)
-	switch f.Outcome {
-	case admission.OutcomeSuccess:
-		hold = m.p.Hold.Success
-	case admission.OutcomeCancel:
-		hold = m.p.Hold.Cancel + m.p.Hold.Success
-	case admission.OutcomeFailure:
-		hold = m.p.Hold.Failure
-		if b := m.p.Breaker; b != nil && b.Penalty > 0 {
-			hold = b.Penalty
-			for range m.punished {
-				hold = min(2*hold, b.MaxPenalty)
-			}
-			m.punished++
-		}
-		if hold > 0 {
-			hold = max(hold, f.RetryAfter)
-		}
-		hold += m.p.Hold.Success
-	}
-	m.countOutcome(now, t, f.Outcome)
-	if f.Pushback && m.p.Headroom != nil {
-		m.pushed = now
+	hold := m.holdOf(f)
+	if t.told == nil {
+		m.learn(now, t, f)
 	}
 	m.running = append(m.running[:i:i], m.running[i+1:]...)
 	if hold = min(hold, 10*admission.Minute); hold > 0 && m.p.Limit-len(m.holds)-1 >= m.p.MinActive {
@@ -140,6 +121,44 @@ func (m *shaperModel) release(now int64, i int, f admission.Finish) []uint32 {
 		m.holds = append(m.holds, (now+int64(hold)+grain-1)/grain*grain)
 	}
 	return m.dispatch(now)
+}
+
+// holdOf is for how long the permit of a request that ended so is kept out of use.
+func (m *shaperModel) holdOf(f admission.Finish) admission.Duration {
+	switch f.Outcome {
+	case admission.OutcomeSuccess:
+		return m.p.Hold.Success
+	case admission.OutcomeCancel:
+		return m.p.Hold.Cancel + m.p.Hold.Success
+	case admission.OutcomeFailure:
+		hold := m.p.Hold.Failure
+		if b := m.p.Breaker; b != nil && b.Penalty > 0 {
+			before := m.punished
+			if f.Told {
+				before = max(before-1, 0)
+			}
+			hold = b.Penalty
+			for range before {
+				hold = min(2*hold, b.MaxPenalty)
+			}
+		}
+		if hold > 0 {
+			hold = max(hold, f.RetryAfter)
+		}
+		return hold + m.p.Hold.Success
+	}
+	return 0
+}
+
+// learn takes into account how a request ended.
+func (m *shaperModel) learn(now int64, t shaperTicket, f admission.Finish) {
+	if b := m.p.Breaker; f.Outcome == admission.OutcomeFailure && b != nil && b.Penalty > 0 {
+		m.punished++
+	}
+	m.countOutcome(now, t, f.Outcome)
+	if f.Pushback && m.p.Headroom != nil {
+		m.pushed = now
+	}
 }
 
 // countOutcome is what a request's end tells the breaker.
@@ -238,6 +257,7 @@ var shapedSteps = map[string]func(shapedPlay) (admission.Effect, []uint32, bool)
 	"acquire": shapedPlay.acquire,
 	"release": shapedPlay.release,
 	"report":  shapedPlay.report,
+	"tell":    shapedPlay.tell,
 	"cancel":  shapedPlay.cancel,
 	"expire":  shapedPlay.expire,
 	"maintain": func(p shapedPlay) (admission.Effect, []uint32, bool) {
@@ -248,8 +268,8 @@ var shapedSteps = map[string]func(shapedPlay) (admission.Effect, []uint32, bool)
 // step makes one step and compares the record with the model.
 func (p shapedPlay) step() {
 	t, s, m := p.t, p.s, p.m
-	names := []string{"acquire", "acquire", "acquire", "release", "release", "release", "report", "cancel", "expire",
-		"maintain", "pass", "pass"}
+	names := []string{"acquire", "acquire", "acquire", "release", "release", "release", "report", "tell", "tell", "cancel",
+		"expire", "maintain", "pass", "pass"}
 	name := rapid.SampledFrom(names).Draw(t, "step")
 	if name == "pass" {
 		p.pass()
@@ -317,12 +337,36 @@ func (p shapedPlay) release() (e admission.Effect, granted []uint32, done bool) 
 		return e, nil, false
 	}
 	r := p.m.running[i]
+	f := p.finish(r)
+	e = p.s.step(admission.Release(p.expecting(r.seat), 0, r.seq, f))
+	return e, p.m.release(p.s.now, i, f), true
+}
+
+// finish draws how a request ends: as it was told, if it was.
+func (p shapedPlay) finish(r shaperTicket) admission.Finish {
+	if r.told != nil {
+		f := *r.told
+		f.Told = true
+		return f
+	}
 	f := admission.Finish{Outcome: p.outcome(), BreakerGen: uint32(r.gen)}
 	if f.Outcome == admission.OutcomeFailure {
 		f.RetryAfter, f.Pushback = drawDuration(p.t, "retry-after", 0, 0, 900, 700_000), rapid.Bool().Draw(p.t, "429")
 	}
-	e = p.s.step(admission.Release(p.expecting(r.seat), 0, r.seq, f))
-	return e, p.m.release(p.s.now, i, f), true
+	return f
+}
+
+func (p shapedPlay) tell() (e admission.Effect, granted []uint32, done bool) {
+	i, ok := p.draw(p.m.running)
+	if !ok || p.m.running[i].told != nil {
+		return e, nil, false
+	}
+	r := &p.m.running[i]
+	f := p.finish(*r)
+	e = p.s.step(admission.Tell(p.expecting(r.seat), 0, r.seq, f))
+	p.m.learn(p.s.now, *r, f)
+	r.told = &f
+	return e, p.m.dispatch(p.s.now), true
 }
 
 func (p shapedPlay) report() (e admission.Effect, granted []uint32, done bool) {

@@ -44,6 +44,7 @@ func (v *view) needsRecall(op *Op) bool {
 // ease, nothing is on hold, and no limit is in force but the asserted one.
 func (m *Machine) markInPlace() {
 	v, op, e := &m.view, m.op, &m.effect
+	e.Ahead = false
 	own := v.findColumn(op.Me.Seat)
 	if own < 0 {
 		return

@@ -11,6 +11,7 @@ type Machine struct {
 	single     [1]*Op   // scratch of Step
 	view       view     // of a step in place
 	copy       []byte   // Step's copy of a state
+	before     []byte   // a state as it was before several steps in place
 	ownGranted bool     // the acquire's own ticket has been granted
 	refused    bool     // an acquire has been refused
 	lost       bool     // the record is made in place of one that was lost
@@ -39,12 +40,11 @@ func (m *Machine) Steps(state []byte, ops []*Op) (next []byte, effect *Effect) {
 // Change is Steps for a caller that has no more use for state: its bytes, and those up to its capacity, may change, and
 // may be what is returned.
 func (m *Machine) Change(state []byte, ops []*Op) (next []byte, effect *Effect) {
-	if len(ops) == 1 {
-		if next, done := m.stepInPlace(state, ops[0]); done {
-			return next, &m.effect
-		}
+	next, done, before := m.changeInPlace(state, ops)
+	if done {
+		return next, &m.effect
 	}
-	return m.stepGenerally(state, ops)
+	return m.stepGenerally(before, ops)
 }
 
 // stepGenerally decodes the record, carries the operations out and encodes it.
@@ -173,6 +173,8 @@ func (m *Machine) apply() Verdict {
 		m.release()
 	case OpReport:
 		m.report()
+	case OpTell:
+		m.learn()
 	case OpCancel:
 		verdict = m.cancel()
 	case OpExpire:
@@ -239,23 +241,34 @@ func (m *Machine) cancel() Verdict {
 
 // release gives a permit back and takes into account how its request ended.
 func (m *Machine) release() {
-	r, op := &m.rec, m.op
 	hold, charged := Duration(0), false
-	if s := op.Shaping; s != nil {
-		hold, charged = r.holdTime(s, op.Outcome, op.RetryAfter)
-		if op.Outcome == OutcomeFailure {
-			r.breaker.raisePenalty(s.Breaker)
-			r.breaker.noteStatus(op.Status)
-		}
-		r.countOutcome(op.Now, s.Breaker, ticketID{op.Me.Seat, op.Seq}, op.BreakerGen, op.Outcome)
-		switch {
-		case op.Pushback && s.Headroom != nil:
-			r.onPushback(op.Now, s)
-		case op.Outcome == OutcomeSuccess:
-			r.regrow(op.Now, s)
+	if op := m.op; op.Shaping != nil {
+		hold, charged = m.rec.holdTime(op)
+		if !op.Told {
+			m.learn()
 		}
 	}
 	m.returnPermit(hold, charged)
+}
+
+// learn takes into account what a request's end says of the provider.
+func (m *Machine) learn() {
+	r, op := &m.rec, m.op
+	s := op.Shaping
+	if s == nil {
+		return
+	}
+	if op.Outcome == OutcomeFailure {
+		r.breaker.raisePenalty(s.Breaker)
+		r.breaker.noteStatus(op.Status)
+	}
+	r.countOutcome(op.Now, s.Breaker, ticketID{op.Me.Seat, op.Seq}, op.BreakerGen, op.Outcome)
+	switch {
+	case op.Pushback && s.Headroom != nil:
+		r.onPushback(op.Now, s)
+	case op.Outcome == OutcomeSuccess:
+		r.regrow(op.Now, s)
+	}
 }
 
 // report ends the probe as soon as its answer has begun; its stream may go on for hours.

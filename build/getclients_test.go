@@ -32,12 +32,12 @@ func TestGetClientsInstallsOnceAndRepairsWhatWasInterrupted(t *testing.T) {
 	tools := t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(tools, "new-client.left", "made"), 0o700))
 	env := []string{"HEADGATE_TOOLS=" + tools, "PATH=" + python + ":" + npm + ":/usr/bin:/bin"}
-	for which, inside := range map[string]string{"python": "/bin/python", "javascript": ""} {
+	for which, inside := range map[string]string{"python": "/bin/python", "javascript": "", "axe": ""} {
 		for _, installs := range []bool{true, false} {
 			path, said, err := getClients(t, env, which)
 			require.NoError(t, err, said)
 			require.Equal(t, filepath.Join(tools, "clients-"+which+"-0123456789ab")+inside, path)
-			require.Equal(t, installs, strings.Contains(said, "get-clients: getting the "), said)
+			require.Equal(t, installs, strings.Contains(said, "get-clients: getting "), said)
 		}
 	}
 	left, err := filepath.Glob(filepath.Join(tools, "new-client.*"))
@@ -48,7 +48,7 @@ func TestGetClientsInstallsOnceAndRepairsWhatWasInterrupted(t *testing.T) {
 func TestGetClientsSaysWhatIsMissing(t *testing.T) {
 	failing := func(what, with string) string { return strings.Replace(clientsPython, what, with, 1) }
 	for name, c := range map[string]struct{ python, npm, which, want string }{
-		"a name": {clientsPython, "", "perl", "error: want python or javascript"},
+		"a name": {clientsPython, "", "perl", "error: want python, javascript or axe"},
 		"venv": {failing(`mkdir -p "$3/bin"`, "exit 1"), "", "python",
 			"error: python3 can't make a virtual environment: install its venv module"},
 		"a newer": {failing(`"-c import hashlib"`, `"-c import sys"*) exit 1 ;; "-c import hashlib"`), "", "python",

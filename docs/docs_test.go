@@ -198,9 +198,13 @@ func TestStatsAreThoseOfTheCode(t *testing.T) {
 	pool, global := statsInCode(t)
 	for at, want := range []map[string]string{pool, global} {
 		got := map[string]string{}
-		for _, row := range table(t, parts[at], "| stat | type | counts |") {
-			require.Len(t, row, 3, "%q", row)
+		for _, row := range table(t, parts[at], "| stat | type | unit | what it says | counted over |") {
+			require.Len(t, row, 5, "%q", row)
+			for _, cell := range row {
+				require.NotEmpty(t, strings.TrimSpace(cell), "%q", row)
+			}
 			require.NotContains(t, got, code(row[0]))
+			require.Equal(t, strings.HasSuffix(code(row[0]), "_ms"), row[2] == "milliseconds", "the unit of %s", row[0])
 			got[code(row[0])] = row[1]
 		}
 		require.Equal(t, want, got)
@@ -210,6 +214,71 @@ func TestStatsAreThoseOfTheCode(t *testing.T) {
 			_, identity, _ := strings.Cut(text, "**The identity.**")
 			require.Contains(t, identity[:strings.Index(identity, "In shadow mode")], name)
 		}
+	}
+}
+
+// The stats_config that metrics.md shows is envoy.yaml's. It makes a label of a pool's name, in the pools' stats alone.
+func TestTheStatsConfigurationIsThatOfTheBootstrap(t *testing.T) {
+	var shown, used struct {
+		StatsConfig struct {
+			Tags []struct {
+				Name  string `yaml:"tag_name"`
+				Regex string
+			} `yaml:"stats_tags"`
+			Buckets any `yaml:"histogram_bucket_settings"`
+		} `yaml:"stats_config"`
+	}
+	_, block, found := strings.Cut(read(t, "metrics.md"), "```yaml\nstats_config:")
+	require.True(t, found)
+	block, _, _ = strings.Cut("stats_config:"+block, "```")
+	require.NoError(t, yaml.Unmarshal([]byte(block), &shown))
+	require.NoError(t, yaml.Unmarshal([]byte(read(t, "../envoy/envoy.yaml")), &used))
+	require.Len(t, used.StatsConfig.Tags, 2)
+	require.Equal(t, used.StatsConfig, shown.StatsConfig)
+	tags := map[string]*regexp.Regexp{}
+	for _, tag := range used.StatsConfig.Tags {
+		tags[tag.Name] = regexp.MustCompile(tag.Regex)
+	}
+	pool, global := statsInCode(t)
+	const scope = "cluster.a-b.c." // what an Envoy before 1.39 puts before the names
+	for stat := range pool {
+		for _, before := range []string{"", scope} {
+			require.Equal(t, []string{"a-B_9.", "a-B_9"},
+				tags["pool"].FindStringSubmatch(before + "wasmcustom.headgate.a-B_9." + stat)[1:])
+		}
+		require.Equal(t, []string{scope, "cluster.a-b.c"},
+			tags["scope"].FindStringSubmatch(scope + "wasmcustom.headgate.a-B_9." + stat)[1:])
+		require.False(t, tags["scope"].MatchString("wasmcustom.headgate.a-B_9."+stat))
+	}
+	for _, other := range append(slices.Collect(maps.Keys(global)), "fleet.state", "fleet.calls", "fleet.lease_ms") {
+		require.False(t, tags["pool"].MatchString("wasmcustom.headgate."+other), other)
+	}
+}
+
+// What metrics.md has Prometheus do with the names of an Envoy without the stats_tags. Prometheus anchors its expressions.
+func TestRelabellingFindsThePoolInEachName(t *testing.T) {
+	var rules []string
+	for _, m := range regexp.MustCompile(`(?m)^    regex: '(headgate_.*)'$`).FindAllStringSubmatch(read(t, "metrics.md"), -1) {
+		rules = append(rules, m[1])
+	}
+	require.Len(t, rules, 2)
+	require.Equal(t, rules[0], rules[1])
+	relabel := regexp.MustCompile("^(?:" + rules[0] + ")$")
+	pool, global := statsInCode(t)
+	for _, name := range []string{"model", "my_provider", "a_keys", "shadow", "x_rejected"} {
+		for stat, kind := range pool {
+			suffixes := []string{""}
+			if kind == "histogram" {
+				suffixes = []string{"_bucket", "_sum", "_count"}
+			}
+			for _, suffix := range suffixes {
+				require.Equal(t, []string{name, stat + suffix},
+					relabel.FindStringSubmatch("headgate_" + name + "_" + stat + suffix)[1:])
+			}
+		}
+	}
+	for stat := range global {
+		require.False(t, relabel.MatchString("headgate_"+stat), stat)
 	}
 }
 

@@ -266,3 +266,37 @@ func (g *gateway) failing(worker int, part string, status wasmtest.Status, still
 		}
 	})
 }
+
+// What comes to a worker after a lost turn is gathered for the next tick, and goes in one swap: releases and acquires.
+func TestAfterALostTurnATickStoresAllInOneSwap(t *testing.T) {
+	g := start(t, 2, config(pool("model", 2, "queue", 9, "max_wait", "5s")))
+	a, b := g.sendModel(0, "m"), g.sendModel(0, "m")
+	lost, sets := 0, 0
+	g.host.OnHostCall(func(c *wasmtest.HostCall) {
+		if c.Name() != "proxy_set_shared_data" || !strings.Contains(c.Text(0), "/model/") {
+			return
+		}
+		if sets++; lost < enough {
+			lost++
+			c.Fail(wasmtest.StatusCasMismatch)
+		}
+	})
+	a.Respond(200, "ok")
+	require.Equal(t, enough, sets, "a turn that loses its swaps")
+	b.Respond(200, "ok")
+	var next []*wasmtest.Stream
+	for range 3 {
+		next = append(next, g.sendModel(0, "m"))
+	}
+	require.Equal(t, enough, sets, "nothing is stored before the tick")
+	g.host.Run(ms)
+	require.Equal(t, enough+1, sets, "two releases and three acquires")
+	g.requireRunning(next[0], "the first")
+	g.requireRunning(next[1], "the second")
+	g.requireWaiting(next[2], "the third")
+	g.host.Run(10 * ms)
+	next[0].Respond(200, "ok")
+	require.Equal(t, enough+2, sets, "a release, at once")
+	g.host.Drain()
+	g.requireRunning(next[2], "the third")
+}

@@ -69,3 +69,24 @@ func TestAProbeThatEndsWithoutASwapGivesItsPlaceBack(t *testing.T) {
 		})
 	}
 }
+
+// A try that fails has a permit until its upstream is reset, a tick later. The next try can come before: it finds the
+// breaker as the failure has left it.
+func TestANextTryFindsTheBreakerThatAFailedOneHasOpened(t *testing.T) {
+	g := retried(t, 9, "breaker", breaking(2, "penalty", "0s"))
+	c := g.call(0, "a")
+	for range 2 {
+		s := c.try()
+		require.False(t, s.Paused())
+		s.ResponseHeaders(wasmtest.ResponseHeaders(503), false)
+		s.End(wasmtest.End{Cause: wasmtest.UpstreamGone, Flags: wasmtest.FlagUpstreamRemoteReset})
+	}
+	require.Equal(t, 2, g.gauge("model.inflight"), "the permits come back later")
+	third := c.try()
+	require.NotNil(t, third.LocalReply(), "a third try, before that")
+	require.Equal(t, 503, third.LocalReply().Code)
+	g.afterReset()
+	require.Zero(t, g.gauge("model.inflight"))
+	require.Equal(t, 2, g.counter("model.provider_failure"))
+	require.Equal(t, 1, g.counter("model.breaker_opened"))
+}

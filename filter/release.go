@@ -55,11 +55,25 @@ func (s *stream) OnHttpStreamDone() {
 	s.abandon()
 	s.countEnds()
 	if !waited && len(s.held) > 0 && s.leavesUpstreamBusy() {
+		s.tellFailure()
 		p.releaseLater(s)
 		return
 	}
 	s.releaseAll(s.answer.outcome)
 	s.recycle()
+}
+
+// tellFailure tells the records of a failure at once, although the permits come back later: the next try of the same
+// request may come before them, and must find the breaker as it leaves it.
+func (s *stream) tellFailure() {
+	if s.answer.outcome != admission.OutcomeFailure && !s.answer.Pushback() {
+		return
+	}
+	for i := range s.held {
+		if p := &s.held[i].permit; p.Key != nil {
+			s.plugin.records.Tell(p, s.finish(s.answer.outcome))
+		}
+	}
 }
 
 // releaseLater releases a stream once the reset of its upstream is on the wire.

@@ -262,6 +262,7 @@ func (g *gateway) requireDrained(pools ...string) {
 // requireCapacity fills a model's pool again: exactly limit requests run, and one more doesn't.
 func (g *gateway) requireCapacity(model string, limit int) {
 	g.t.Helper()
+	g.host.Run(10 * ms) // until then a worker that has lost swaps leaves acquires to ticks
 	var running []*wasmtest.Stream
 	for i := range limit {
 		s := g.sendModel(i%len(g.host.Workers()), model)

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"maps"
 	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 )
 
@@ -28,7 +30,7 @@ func TestFinding_D9_TheUsageHasSectionsInTheOrderOfUse(t *testing.T) {
 }
 
 func TestFinding_D9_TheUsageOfAFlagIsWholeSentences(t *testing.T) {
-	for _, command := range []string{"run", "render", "check", "envoy", "completion", "version"} {
+	for _, command := range []string{"run", "render", "check", "top", "envoy", "completion", "version"} {
 		for name, flag := range flagsOf(t, command) {
 			require.Regexp(t, `^[A-Z].*\.$`, flag.meaning, name)
 		}
@@ -37,17 +39,22 @@ func TestFinding_D9_TheUsageOfAFlagIsWholeSentences(t *testing.T) {
 
 // Every example is a command line that headgate reads.
 func TestFinding_D9_TheExamplesAreCommandsThatWork(t *testing.T) {
-	for command, newCommand := range commandsWithFlags {
+	withExamples := maps.Clone(commandsWithFlags)
+	withExamples["top"] = func() *cobra.Command { c, _, _ := newTop(terminal{}); return c }
+	for command, newCommand := range withExamples {
 		_, out, _ := call("", command, "--help")
 		_, examples, _ := strings.Cut(out, "\nExamples:\n")
-		examples, _, _ = strings.Cut(strings.ReplaceAll(examples, "\\\n", ""), "\n\nWhere")
-		shown := regexp.MustCompile(`(?m)^  headgate `+command+` (.*)$`).FindAllStringSubmatch(examples, -1)
-		require.GreaterOrEqual(t, len(shown), map[string]int{"run": 3, "render": 2}[command])
+		examples, _, _ = strings.Cut(strings.ReplaceAll(examples, "\\\n", ""), "\n\nWh")
+		shown := regexp.MustCompile(`(?m)^  headgate `+command+`(?: (.*))?$`).FindAllStringSubmatch(examples, -1)
+		require.GreaterOrEqual(t, len(shown), map[string]int{"run": 3, "render": 2, "top": 3}[command])
 		for _, line := range shown {
 			words, _, _ := strings.Cut(line[1], " >")
 			split, err := exec.Command("sh", "-c", `printf '%s\n' `+words).Output()
 			require.NoError(t, err)
-			args := strings.Split(strings.TrimSuffix(string(split), "\n"), "\n")
+			args := strings.Fields(strings.ReplaceAll(string(split), " ", "\x00"))
+			for i := range args {
+				args[i] = strings.ReplaceAll(args[i], "\x00", " ")
+			}
 			require.NoError(t, parse(newCommand(), args...), line[1])
 		}
 	}
@@ -70,9 +77,11 @@ func TestFinding_D9_CompletionScriptsAreForTheirShells(t *testing.T) {
 // A completion script asks headgate itself what could come next.
 func TestFinding_D9_CommandsAndFlagsAreCompleted(t *testing.T) {
 	for words, want := range map[string][]string{
-		"":                                 {"run", "render", "check", "envoy", "completion", "version", "help"},
+		"":                                 {"run", "render", "check", "top", "envoy", "completion", "version", "help"},
 		"render ":                          {"envoy", "istio"},
 		"completion ":                      {"bash", "zsh", "fish"},
+		"top --":                           {"--admin", "--once", "--json", "--interval", "--help"},
+		"top --admin ":                     nil,
 		"run --queue":                      {"--queue", "--queue-timeout"},
 		"run --sample --retry-s":           {"--retry-skip-429"},
 		"run --mode ":                      {"enforce", "shadow", "disabled"},

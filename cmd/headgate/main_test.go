@@ -35,9 +35,9 @@ const (
 
 // usageErrors are wrong arguments and the error that they get.
 var usageErrors = []struct{ args, want string }{
-	{"", "no command: want run, render, check, envoy, completion, version or help (try `headgate help`)"},
-	{"serve", "no command \"serve\": want run, render, check, envoy, completion, version or help (try `headgate help`)"},
-	{"help serve", "no command \"serve\": want run, render, check, envoy, completion, version or help (try `headgate help`)"},
+	{"", "no command: want run, render, check, top, envoy, completion, version or help (try `headgate help`)"},
+	{"serve", "no command \"serve\": want run, render, check, top, envoy, completion, version or help (try `headgate help`)"},
+	{"help serve", "no command \"serve\": want run, render, check, top, envoy, completion, version or help (try `headgate help`)"},
 	{"version now", "unexpected argument \"now\" (see `headgate help version`)"},
 	{"run", "--upstream is missing: where is the model API? e.g. --upstream https://api.example.com"},
 	{"run --upstream", "flag needs an argument: --upstream (see `headgate help run`)"},
@@ -93,6 +93,13 @@ var usageErrors = []struct{ args, want string }{
 	{"render envoy", "--upstream is missing: where is the model API? e.g. --upstream https://api.example.com"},
 	{"check", "check wants one file or more: headgate check FILE... (- is standard input)"},
 	{"check --strict", "check wants one file or more: headgate check FILE... (- is standard input)"},
+	{"run --sample --tui", "--tui wants standard output to be a terminal: leave it out, and run `headgate top` in one"},
+	{"run --sample --tui --access-log", "--tui and --access-log both want standard output: leave out one of them"},
+	{"run --sample --tui --admin off", "--tui asks the admin listener: leave out --tui or --admin off"},
+	{"top now", "unexpected argument \"now\" (see `headgate help top`)"},
+	{"top --admin gateway", `--admin "gateway": want http[s]://HOST:PORT, or HOST:PORT, e.g. 127.0.0.1:10001`},
+	{"top --interval 5", `--interval "5": want a duration from 100ms to 1h, e.g. 30s or 250ms`},
+	{"top --nonsense", "unknown flag: --nonsense (see `headgate help top`)"},
 	{"completion", "completion for which shell? want bash, zsh or fish"},
 	{"completion csh", "completion for which shell? want bash, zsh or fish"},
 }
@@ -125,6 +132,7 @@ func TestHelpAndVersionAreAnswers(t *testing.T) {
 		"help render":              "--upstream URL",
 		"render -h":                "--upstream URL",
 		"check --help plugin.json": "Usage: headgate check [--strict] FILE...",
+		"top --help":               "--interval DURATION",
 		"version":                  "headgate ",
 		"--version":                "headgate ",
 		"run --version":            "headgate ",

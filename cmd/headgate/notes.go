@@ -117,6 +117,19 @@ func (n *notes) showLive() {
 	}
 }
 
+// moveTo has what is said go to another place, until back is called.
+func (n *notes) moveTo(w io.Writer) (back func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	before, wasLive := n.w, n.isLive
+	n.w, n.isLive = w, false
+	return func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.w, n.isLive = before, wasLive
+	}
+}
+
 // quote writes a line of another program as it is, but escaped and cut. It leaves none out.
 func (n *notes) quote(line string) {
 	n.mu.Lock()

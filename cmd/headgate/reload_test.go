@@ -240,7 +240,7 @@ func TestFinding_D6_TheAdminListenerHasItsAddress(t *testing.T) {
 
 	h := runGateway(t, nil, "--sample", "--admin", admin)
 	require.Equal(t, admin, h.printed(pageURL))
-	for path, has := range map[string]string{"/stats/prometheus": "envoy_server_live", "/headgate/": "<title>Headgate", "/headgate/v1/state": `"name":"route"`} {
+	for path, has := range map[string]string{"/stats/prometheus": `headgate_inflight{pool="route"} `, "/headgate/": "<title>Headgate", "/headgate/v1/state": `"name":"route"`} {
 		reply, err := http.Get("http://" + admin + path)
 		require.NoError(t, err)
 		require.Equal(t, http.StatusOK, reply.StatusCode, path)

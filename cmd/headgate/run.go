@@ -28,6 +28,7 @@ type runPlan struct {
 	gateway
 	sample      bool
 	verbose     bool
+	tui         bool // the screen of headgate top is shown over the gateway
 	printConfig bool
 	drain       time.Duration // 0: a signal ends everything at once
 	notes       *notes
@@ -50,6 +51,9 @@ func runCommand(term terminal) *cobra.Command {
 		plan.warnOfIgnored(plan.notes, flags)
 		if plan.printConfig {
 			return plan.writeConfig(term.out)
+		}
+		if err := plan.checkTUI(term.out); err != nil {
+			return usageError{err}
 		}
 		return plan.runUntilSignal(term)
 	}
@@ -94,6 +98,7 @@ func (p *runPlan) addFlags(f *flagSet) {
 	f.startSection("Trying and looking")
 	f.addSwitch(&p.sample, "sample", "Use a sample model API instead of --upstream.")
 	f.addSwitch(&p.verbose, "verbose", "Show Envoy's log.")
+	f.addSwitch(&p.tui, "tui", "Show the screen of headgate top over the running gateway. q asks whether to end it.")
 	f.addSwitch(&p.printConfig, "print-config", "Print what the flags become, and end.")
 }
 
@@ -237,8 +242,9 @@ func (p *runPlan) serve(asked *signals, term terminal, binary string) error {
 	}
 	done()
 	if err == nil {
-		p.announce(people, address, proxy)
+		done := p.present(asked, term, people, address, proxy)
 		err = p.wait(asked, proxy, changes)
+		done()
 	}
 	proxy.stop()
 	if err != nil && asked.end.Err() == nil {

@@ -12,6 +12,7 @@ type signals struct {
 	end    context.Context // done when a signal asks to end: what runs may finish
 	atOnce context.Context // done when a second one does
 	reread chan struct{}   // a SIGHUP asks to read the configuration again
+	ask    func()          // asks to end, as a signal does
 	stop   func()          // gives the signals back
 }
 
@@ -41,6 +42,12 @@ func catchSignals(hasFile bool) *signals {
 		asksEnd()
 		asksAtOnce()
 	}()
+	s.ask = func() {
+		select {
+		case came <- os.Interrupt:
+		default: // enough were asked for
+		}
+	}
 	s.stop = func() { signal.Stop(came); close(came) }
 	return s
 }

@@ -160,10 +160,10 @@ func (w *watcher) tellLoss(stats []byte) {
 }
 
 // watchedStats asks for Headgate's stats, and for those of what Envoy writes.
-const watchedStats = `/stats?usedonly&filter=^(wasmcustom\.headgate\.|filesystem\.write_failed$)`
+const watchedStats = `/stats?usedonly&filter=(^|\.)wasmcustom\.headgate\.|^filesystem\.write_failed$`
 
-// poolStat is a counter or gauge of a pool.
-var poolStat = regexp.MustCompile(`(?m)^wasmcustom\.headgate\.([\w-]+)\.(\w+): (\d+)\s*$`)
+// poolStat is a counter or gauge of a pool. An Envoy before 1.39 puts the cluster of a filter before the name.
+var poolStat = regexp.MustCompile(`(?m)^(?:\S+\.)?wasmcustom\.headgate\.([\w-]+)\.(\w+): (\d+)\s*$`)
 
 // readPoolCounts reads Envoy's stats: the counters of each pool.
 func readPoolCounts(stats []byte) map[string]poolCounts {

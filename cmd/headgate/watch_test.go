@@ -66,6 +66,14 @@ headgate: requests that would be refused by pool "c": 4 (no permit, or the break
 	require.Empty(t, said.String())
 }
 
+func TestCountsAreReadFromAnOlderEnvoyToo(t *testing.T) {
+	for _, scope := range []string{"", "cluster.model."} {
+		require.Equal(t, map[string]poolCounts{"a-b": {"reaped": 3, "inflight": 1}}, readPoolCounts([]byte(
+			scope+"wasmcustom.headgate.a-b.reaped: 3\n"+scope+"wasmcustom.headgate.ungoverned: 7\n"+
+				scope+"wasmcustom.headgate.a-b.inflight: 1\n")))
+	}
+}
+
 func TestALostAccessLogIsToldOnceInAMinute(t *testing.T) {
 	var said strings.Builder
 	now, stats := time.Now(), ""

@@ -22,6 +22,9 @@ func (r *Records) TakeUp() {
 	r.takenUp = append(r.takenUp[:0], r.decidingKeys...)
 	for _, k := range r.takenUp {
 		r.decideKey(k)
+		if len(k.journal) > 0 && !k.dirty { // nothing was left to decide
+			r.commit(k, nil)
+		}
 	}
 }
 

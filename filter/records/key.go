@@ -61,11 +61,12 @@ type Key struct {
 	uses  int    // permits kept since the record was last told
 	used  int64  // for how long their requests had them, together
 
-	outrun bool // the last turn lost its swaps to other workers
+	outrun int64 // until then a turn tries once: an earlier one lost its swaps to other workers
 
-	dirty bool  // in Records.dirty
-	timed bool  // in Records.timed
-	next  int64 // when time alone may free something in the record next; 0: never
+	dirty   bool  // in Records.dirty
+	suspect bool  // its record may differ from the truth
+	timed   bool  // in Records.timed
+	next    int64 // when time alone may free something in the record next; 0: never
 }
 
 // otherKey is the name of the key that all keys beyond max_keys share.
@@ -161,11 +162,9 @@ func (k *Key) involved() bool { return k.busy() || k.spares > 0 }
 // busy is involved but for spares.
 func (k *Key) busy() bool { return k.permits > 0 || k.waiting.n > 0 }
 
-// contended reports whether a later turn is to store something that this context's turns could not for other workers'
-// swaps. What comes until then goes together with it.
-func (k *Key) contended() bool {
-	return k.outrun && (k.dirty || len(k.journal) > 0 || k.deciding.n > 0)
-}
+// contended reports whether what a request brings is left to the next turn that a tick begins: this context has just
+// lost its swaps to other workers. What comes until then goes together in one swap.
+func (r *Records) contended(k *Key) bool { return r.now < k.outrun }
 
 // inUse reports whether a request here, or the end of one, depends on the key's record.
 func (k *Key) inUse() bool { return k.involved() || len(k.journal) > 0 || k.dirty }

@@ -83,7 +83,13 @@ func (r *Records) Repair() {
 	r.dirty = r.dirty[:0:0]
 	for _, k := range dirty {
 		k.dirty = false
-		r.reconcile(k)
+		switch {
+		case k.suspect:
+			k.suspect = false
+			r.reconcile(k)
+		case len(k.journal) > 0 && k.deciding.n == 0: // otherwise it goes together with what is undecided
+			r.commit(k, nil)
+		}
 	}
 }
 

@@ -14,6 +14,10 @@ const (
 
 	// dirtyRetry is when a record that could not be put right is tried again.
 	dirtyRetry = 10 * millisecond
+
+	// crowdTime is for how long a context that has lost its swaps to other workers tries once in a turn, and gathers
+	// what requests bring for the turns that ticks begin.
+	crowdTime = 10 * millisecond
 )
 
 // A Waker calls the plugin context back.
@@ -133,7 +137,7 @@ func (r *Records) Acquire(t *Ticket, budget admission.Duration, deadline int64) 
 // still undecided.
 func (r *Records) decide(t *Ticket) (Answer, Decision) {
 	k := t.Key
-	if k.deciding.n > 0 || k.contended() {
+	if k.deciding.n > 0 || r.contended(k) {
 		r.leaveUndecided(t)
 		r.waker.WakeBy(r.now)
 		return Answer{}, Deciding
@@ -293,9 +297,8 @@ func (r *Records) Cancel(t *Ticket) {
 		r.CallBack()
 		return
 	}
-	later := k.contended()
 	k.noteCancel(t)
-	r.storeJournal(k, later)
+	r.storeJournal(k)
 }
 
 // noteCancel writes into the journal that a ticket's wait is over.
@@ -331,10 +334,9 @@ func (r *Records) Release(p Permit, f admission.Finish) {
 	if k.probe == p.Seq {
 		k.probe = 0
 	}
-	f.BreakerGen, f.Use = p.BreakerGen, admission.Duration(r.now-p.Since)
-	later := k.contended()
+	f.BreakerGen, f.Use, f.Told = p.BreakerGen, admission.Duration(r.now-p.Since), p.Told
 	k.journal = append(k.journal, admission.Release(admission.Target{}, p.Tenant, p.Seq, f))
-	r.storeJournal(k, later)
+	r.storeJournal(k)
 }
 
 // Foresee returns what a request like the permit's would be told that asks the same key once the permit is given back
@@ -366,9 +368,19 @@ func (r *Records) Foresee(p *Permit, f admission.Finish) (v admission.Verdict, r
 func (r *Records) Report(p *Permit, o admission.Outcome) {
 	k := p.Key
 	k.probe = 0
-	later := k.contended()
 	k.journal = append(k.journal, admission.Report(admission.Target{}, p.Seq, o))
-	r.storeJournal(k, later)
+	r.storeJournal(k)
+}
+
+// Tell tells how a permit's request ended, before the permit is given back.
+func (r *Records) Tell(p *Permit, f admission.Finish) {
+	k := p.Key
+	if k.probe == p.Seq {
+		k.probe = 0
+	}
+	f.BreakerGen, p.Told = p.BreakerGen, true
+	k.journal = append(k.journal, admission.Tell(admission.Target{}, p.Tenant, p.Seq, f))
+	r.storeJournal(k)
 }
 
 // ForgetPermit counts a permit as held no more, without giving it back: a reconcile takes it out of the record.
@@ -396,10 +408,16 @@ func (r *Records) failed(k *Key) {
 	r.mark(k, r.now+dirtyRetry)
 }
 
-// mark remembers that a key's record has to be reconciled, or its journal stored, and when to try.
+// mark remembers that a key's record has to be reconciled, and when to try.
+func (r *Records) mark(k *Key, at int64) {
+	k.suspect = true
+	r.enlist(k, at)
+}
+
+// enlist remembers that a key's journal has to be stored, and when to try.
 //
 //go:noinline // as stopWaiting
-func (r *Records) mark(k *Key, at int64) {
+func (r *Records) enlist(k *Key, at int64) {
 	if !k.dirty {
 		k.dirty = true
 		r.dirty = append(r.dirty, k)

@@ -29,7 +29,7 @@ func (r *Records) commit(k *Key, more []admission.Op) (*admission.Effect, result
 	}
 	r.collect(k, more)
 	tries := maxSwaps
-	if k.outrun { // the others have a lot to store
+	if r.contended(k) { // the others have a lot to store
 		tries = 1
 	}
 	for renewals := 0; tries > 0 && renewals < mostRenewals; {
@@ -55,7 +55,7 @@ func (r *Records) commit(k *Key, more []admission.Op) (*admission.Effect, result
 			if r.reconciles() {
 				r.settle(k)
 			}
-			k.journal, k.gen, k.outrun = k.journal[:0], e.BreakerGen, false
+			k.journal, k.gen = k.journal[:0], e.BreakerGen
 			r.noteAhead(k, e.Ahead)
 			if len(e.Unseen) > 0 {
 				r.grantUnseen(e)
@@ -68,10 +68,10 @@ func (r *Records) commit(k *Key, more []admission.Op) (*admission.Effect, result
 	return nil, r.postpone(k, contended)
 }
 
-// storeJournal stores a key's journal, or leaves that to the later turn that is to store more.
-func (r *Records) storeJournal(k *Key, later bool) {
-	if later {
-		r.mark(k, r.now)
+// storeJournal stores a key's journal, or leaves that to a later turn.
+func (r *Records) storeJournal(k *Key) {
+	if r.contended(k) {
+		r.enlist(k, r.now)
 		return
 	}
 	r.commit(k, nil)
@@ -130,9 +130,9 @@ func (r *Records) postpone(k *Key, res result) result {
 	switch res {
 	case contended:
 		abi.Increment(stats.Contended, 1)
-		k.outrun = true
+		k.outrun = r.now + crowdTime
 		if len(k.journal) > 0 {
-			r.mark(k, r.now)
+			r.enlist(k, r.now)
 		}
 	case failed:
 		abi.Increment(stats.StoreError, 1)
@@ -337,7 +337,7 @@ func (r *Records) truth(k *Key, before bool) admission.Truth {
 			Deadline: t.Due, Budget: uint32((t.Due - t.Since) / millisecond)})
 	}
 	for i := 0; before && i < len(k.journal); i++ {
-		if op := &k.journal[i]; op.Kind != admission.OpReport {
+		if op := &k.journal[i]; op.Kind != admission.OpReport && op.Kind != admission.OpTell {
 			r.inflight[tenantIn(&r.inflight, op.Tenant, 0)].Inflight++
 		}
 	}

@@ -86,6 +86,7 @@ type Permit struct {
 	Seq        uint32 // of the ticket that was granted
 	Since      int64  // when it was granted
 	BreakerGen uint32 // of the breaker when it was granted
+	Told       bool   // the record knows how its request ended
 }
 
 // IsProbe reports whether the permit's request is its breaker's probe.

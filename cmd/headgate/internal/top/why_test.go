@@ -1,0 +1,73 @@
+package top
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headgate/headgate/cmd/headgate/internal/adminapi"
+)
+
+func TestWhyAKeyIsAsItIs(t *testing.T) {
+	acme := func(runs, waits int) adminapi.Tenant {
+		return adminapi.Tenant{Tenant: "acme", Inflight: runs, Queued: waits}
+	}
+	zeta := func(runs, waits int) adminapi.Tenant {
+		return adminapi.Tenant{Tenant: "zeta", Inflight: runs, Queued: waits}
+	}
+	for _, c := range []struct {
+		key     adminapi.Key
+		tenants []adminapi.Tenant
+		queue   int
+		trouble trouble
+		want    string
+	}{
+		{adminapi.Key{Limit: 8, Usable: 8, Inflight: 3}, nil, 5, troubleNone, ""},
+		{adminapi.Key{Limit: 8, Usable: 8, Configured: 4, Source: "override"}, nil, 5, troubleNone,
+			"limit changed by hand, the configuration has 4"},
+		{adminapi.Key{}, nil, 5, troubleRefuses, "closed: the limit is 0, every request is refused"},
+		{adminapi.Key{Limit: 8, Usable: 8, Breaker: "open", BreakerChangeMillis: 11_200}, nil, 5, troubleRefuses,
+			"provider: breaker open, next try in 12 s"},
+		{adminapi.Key{Limit: 8, Usable: 8, Breaker: "half_open"}, nil, 5, troubleRefuses,
+			"provider: breaker half open, one request tries whether it answers again"},
+		{adminapi.Key{Limit: 17, Usable: 17, Inflight: 17, Queued: 13, OldestWaitMillis: 740},
+			[]adminapi.Tenant{acme(11, 0), zeta(6, 13)}, 40, troubleWaiting,
+			"full: acme runs 11 of 17; zeta waits with 13"},
+		{adminapi.Key{Limit: 4, Usable: 4, Inflight: 4, Queued: 3, OldestWaitMillis: 1500},
+			[]adminapi.Tenant{acme(4, 1), zeta(0, 2)}, 40, troubleWaiting,
+			"full: acme runs all 4; zeta waits with 2 of 3"},
+		{adminapi.Key{Limit: 4, Usable: 4, Inflight: 4}, nil, 0, troubleFull, "full: 4 of 4 run; no queue, the next gets 429"},
+		{adminapi.Key{Limit: 4, Usable: 4, Inflight: 4}, nil, 3, troubleFull, "full: 4 of 4 run"},
+		{adminapi.Key{Limit: 4, Usable: 4, Inflight: 4, Queued: 3}, nil, 3, troubleRefuses,
+			"full: 4 of 4 run; the queue of 3 is full, the next gets 429"},
+		{adminapi.Key{Limit: 4, Usable: 4, Inflight: 1, OnHold: 3, HoldChangeMillis: 90, Queued: 1, OldestWaitMillis: 5},
+			[]adminapi.Tenant{acme(1, 1)}, 9, troubleWaiting,
+			"full: acme runs 1 of 4, 3 of 4 on hold after their requests, first back in 90 ms; it waits with 1"},
+		{adminapi.Key{Limit: 4, Usable: 4, Inflight: 9}, nil, 9, troubleFull,
+			"above the limit: 9 run, none is let in until fewer than 4 do"},
+		{adminapi.Key{Limit: 8, Usable: 5, Inflight: 5, Queued: 2, HeadroomChangeMillis: 30_000}, nil, 9, troubleWaiting,
+			"provider: after its 429s only 5 of 8 permits can be used, more in 30 s; 2 wait"},
+		{adminapi.Key{Limit: 8, Usable: 7, PenaltyMillis: 2000}, nil, 9, troubleFull,
+			"provider: after its failures only 7 of 8 permits can be used, more in 2 s"},
+		{adminapi.Key{Limit: 8, Usable: 8, Inflight: 5, Queued: 2}, nil, 9, troubleWaiting,
+			"permits are free: 2 that wait get them now"},
+	} {
+		key := &Key{Key: c.key}
+		key.Tenants = c.tenants
+		got := why(&Pool{Pool: adminapi.Pool{Queue: c.queue}}, key)
+		require.Equal(t, finding{c.trouble, c.want}, got)
+	}
+}
+
+// In a fair queue a tenant may have as many places as are free.
+func TestWhyATenantIsRefusedBeforeTheQueueIsFull(t *testing.T) {
+	pool := &Pool{Pool: adminapi.Pool{Queue: 8, Fair: true}}
+	key := &Key{Key: adminapi.Key{Limit: 3, Usable: 3, Inflight: 3, Queued: 4, OldestWaitMillis: 20,
+		Tenants: []adminapi.Tenant{{Tenant: "acme", Inflight: 3}, {Tenant: "zeta", Queued: 4}}}}
+	require.Equal(t, finding{troubleRefuses,
+		"full: acme runs all 3; zeta waits with 4, its next gets 429"}, why(pool, key))
+	key.Queued, key.Tenants[1].Queued = 3, 3
+	require.Equal(t, finding{troubleWaiting, "full: acme runs all 3; zeta waits with 3"}, why(pool, key))
+	pool.Fair, key.Queued, key.Tenants[1].Queued = false, 7, 7
+	require.Equal(t, finding{troubleWaiting, "full: acme runs all 3; zeta waits with 7"}, why(pool, key))
+}
