@@ -23,15 +23,15 @@ func (p *plugin) openJournal() {
 	}
 }
 
-// keepReporter makes sure that a context can be asked that has had a request or has something to tell. It is called in
-// a tick, of which every counted request sees one.
+// keepReporter makes sure that a context can be asked that has had a request, and so a seat, or has something to tell.
+// It is called in a tick, of which every counted request sees one.
 func (p *plugin) keepReporter() {
-	if p.reporter == nil {
+	r := p.reporter
+	if r == nil {
 		return
 	}
-	p.reporter.Works = p.reporter.Works || p.records.Seated()
-	if p.reporter.Works || !p.journal.IsEmpty() {
-		p.reporter.Keep(p.turn.now)
+	if r.Works = r.Works || p.records.Seated(); r.Works || !p.journal.IsEmpty() {
+		r.Keep(p.turn.now)
 	}
 }
 

@@ -178,6 +178,7 @@ func (p *plugin) OnTick() {
 	p.records.MaintainAgain()
 	p.records.TakeUp()
 	p.flush()
+	p.keepReporter() // before an idle context leaves its seat
 	if p.records.Seated() {
 		p.receive()
 		p.records.KeepSeat(p.backlog.first != nil)
@@ -188,7 +189,6 @@ func (p *plugin) OnTick() {
 	p.awaitNext()
 	p.backlog.flushed = false
 	p.handOverCounts()
-	p.keepReporter()
 	p.timer.rearm(p.turn.now)
 }
 
