@@ -40,6 +40,8 @@ type LeaseReply struct {
 	// Learning is for how long grants don't grow, because the store is new and doesn't know yet who has permits. 0: they
 	// do.
 	Learning int64 `json:"learning_ms,omitempty"`
+	// Expired is how many replicas' leases were found to have ended.
+	Expired int `json:"-"`
 }
 
 // An Answer is what the replica hears of one key.

@@ -79,7 +79,7 @@ func Start(key Key) int64 {
 // Lease carries out a call, which has been checked. An error leaves the grants unchanged.
 func (l *Ledger) Lease(now int64, call *LeaseCall) (*LeaseReply, error) {
 	l.boot(now, call.TTL)
-	l.reap(now)
+	reaped := l.reap(now)
 	member := l.Replicas[call.Replica]
 	if member == nil {
 		if len(l.Replicas) >= MaxReplicas {
@@ -96,7 +96,7 @@ func (l *Ledger) Lease(now int64, call *LeaseCall) (*LeaseReply, error) {
 	if !isRepeat {
 		member.Call, member.Ends = call.Call, now+call.TTL
 	}
-	reply := &LeaseReply{TTL: call.TTL, Learning: max(0, l.LearnsUntil-now), Pools: make([]Answer, 0, len(call.Pools))}
+	reply := &LeaseReply{TTL: call.TTL, Learning: max(0, l.LearnsUntil-now), Expired: reaped, Pools: make([]Answer, 0, len(call.Pools))}
 	for i := range call.Pools {
 		reply.Pools = append(reply.Pools, l.leaseKey(now, call, &call.Pools[i], member.Number, isRepeat))
 	}
@@ -114,7 +114,8 @@ func (l *Ledger) boot(now, ttl int64) {
 }
 
 // reap forgets replicas whose lease has ended, those that ended first before the others.
-func (l *Ledger) reap(now int64) {
+// It returns how many.
+func (l *Ledger) reap(now int64) int {
 	var ended []string
 	for name, member := range l.Replicas {
 		if member.Ends <= now {
@@ -130,6 +131,7 @@ func (l *Ledger) reap(now int64) {
 	for _, name := range ended {
 		delete(l.Replicas, name)
 	}
+	return len(ended)
 }
 
 // leaseKey carries out what a call says of one key.

@@ -3,7 +3,7 @@
 // a Replica:
 //
 //	r.Observe(now, readings)                  // what the records say
-//	r.Changes(func(s Share) { ... })          // put each one into its record
+//	r.Changes(func(s Share) bool { ... })     // put each one into its record
 //	if now >= r.NextCall(now) {
 //		id, body := r.Call(now)               // keep r.AppendState, then send the call
 //	}

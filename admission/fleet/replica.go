@@ -258,14 +258,13 @@ func (r *Replica) settle(now Time, k *key) {
 	}
 }
 
-// Changes calls put for each share that its record does not have yet. Where the driver can't put one in, the next
-// reading shows it.
-func (r *Replica) Changes(put func(Share)) {
+// Changes calls put for each share that its record does not have yet. put reports whether the record has it now, or a
+// later one. Otherwise the share comes again in the next Changes.
+func (r *Replica) Changes(put func(Share) bool) {
 	for _, k := range r.order {
 		if k.changed {
-			k.changed = false
 			k.share.Call = r.number
-			put(k.share)
+			k.changed = !put(k.share)
 		}
 	}
 }

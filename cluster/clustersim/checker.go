@@ -13,8 +13,9 @@ type checker struct {
 	world *World
 	debts []int64 // per key: how much above the limit is accounted for
 	holds []fleet.Time
-	limit []int64 // that was last in force
-	Worst int64   // the highest sum above the limit that was accounted for
+	limit []int64    // that was last in force
+	sure  fleet.Time // from then on the ledger has all that replicas have been granted
+	Worst int64      // the highest sum above the limit that was accounted for
 }
 
 // inUse is what the replicas that have a lease may use of a key.
@@ -51,6 +52,7 @@ func (c *checker) check() {
 		}
 	}
 	for k := range c.debts {
+		c.checkLedger(k)
 		limit := c.limitOf(k)
 		if limit < c.limit[k] { // what was granted before may go on; in learning, or while a replica is cut off, for a lease
 			c.debts[k] += c.limit[k] - limit
@@ -67,6 +69,40 @@ func (c *checker) check() {
 		}
 	}
 }
+
+// checkLedger checks that the ledger counts what a replica with a lease may use, as long as Redis has lost nothing.
+func (c *checker) checkLedger(k int) {
+	w := c.world
+	if w.now < c.sure {
+		return
+	}
+	e := w.ledger.Keys[cluster.Key{Pool: keyName(k)}]
+	for _, r := range w.replicas {
+		one := r.records[k]
+		if !one.isLeased() || one.unsure || one.mayUse() == 0 {
+			continue
+		}
+		if e == nil || e.Holders[r.name] == nil || e.Holders[r.name].Ends <= w.redisNow() {
+			w.fail("%s has a lease of %s, and the ledger has none: %s", r.name, keyName(k), c.who(k))
+		} else if int64(one.mayUse()) > e.Holders[r.name].Grant {
+			w.fail("the ledger counts less of %s than %s may use: %s", keyName(k), r.name, c.who(k))
+		}
+	}
+}
+
+// started is called when a request has got a permit.
+func (c *checker) started(r *record) {
+	allowed := r.share.Limit
+	if r.replica.clock() >= r.share.Until {
+		allowed = r.share.After
+	}
+	if r.used > allowed {
+		c.world.fail("%s runs %d, its share is %d", r.replica.name, r.used, allowed)
+	}
+}
+
+// lostAll is called when Redis has lost something.
+func (c *checker) lostAll() { c.sure = c.world.now + 3*c.world.plan.Lease }
 
 // hold keeps a debt for as long as calls and leases of before may come up.
 func (c *checker) hold(k int, span fleet.Duration) { c.holds[k] = max(c.holds[k], c.world.now+span) }
@@ -121,6 +157,7 @@ func (c *checker) served(call *cluster.LeaseCall, before map[cluster.Key]map[str
 
 // lostWrites is called when a failover puts an old ledger in the place of the newest one.
 func (c *checker) lostWrites(newest, old *cluster.Ledger) {
+	c.lostAll()
 	if c.debts == nil {
 		return
 	}

@@ -30,6 +30,8 @@ type record struct {
 	share   fleet.Share
 	used    int
 	waiting int
+	ofLease bool // the share was put when there was a lease
+	unsure  bool // what ran without a lease is not in the ledger yet
 	assumed bool // the share is what the replica has without the service, since that one learns
 	wants   int  // how many requests there are as long as the load stays as it is
 }
@@ -76,7 +78,7 @@ func (c *record) inForce() int {
 // isLeased reports whether the record has a share of a lease.
 func (c *record) isLeased() bool {
 	now := c.replica.clock()
-	return !c.assumed && now < c.share.Until && c.share.Until != fleet.Never && c.replica.leader.State(now) == fleet.StateLeased
+	return !c.assumed && c.ofLease && now < c.share.Until && c.share.Until != fleet.Never
 }
 
 // mayUse is how many permits are in use or may come to be.
@@ -86,7 +88,7 @@ func (c *record) mayUse() int { return max(c.used, c.inForce()) }
 func (c *record) put(s fleet.Share) {
 	if s.Call >= c.share.Call || c.replica.world.plan.Mutant == OldLeaderCounts {
 		wasLeased := c.isLeased()
-		c.share = s
+		c.share, c.ofLease = s, c.replica.leader.State(c.replica.clock()) == fleet.StateLeased
 		if !wasLeased && c.isLeased() {
 			c.assert()
 		}
@@ -96,6 +98,7 @@ func (c *record) put(s fleet.Share) {
 // assert notes that a record that had no lease has one from now on: what may be in use is a debt.
 func (c *record) assert() {
 	w := c.replica.world
+	c.unsure = true
 	for k, one := range c.replica.records {
 		if one == c && w.checker.debts != nil {
 			w.checker.debts[k] += int64(c.mayUse())
@@ -126,6 +129,7 @@ func (r *replica) run() {
 		for c.waiting > 0 && c.used < c.inForce() {
 			c.waiting--
 			c.used++
+			w.checker.started(c)
 			length := w.between(10*admission.Millisecond, 2*admission.Second)
 			if !w.quiet && w.chance(0.05) {
 				length = w.between(admission.Second, 30*admission.Second)
@@ -144,7 +148,10 @@ func (r *replica) tick() {
 	}
 	r.run()
 	if old := r.leaderBack; old != nil && w.chance(0.02) { // it goes on where it was stopped
-		old.Changes(func(s fleet.Share) { r.recordOf(s).put(s) })
+		old.Changes(func(s fleet.Share) bool {
+			r.recordOf(s).put(s)
+			return true
+		})
 		r.leaderBack = nil
 	}
 	now := r.clock()
@@ -169,13 +176,15 @@ func (r *replica) recordOf(s fleet.Share) *record { return r.records[s.Pool[1]-'
 // putChanges puts the leader's shares into the records. Sometimes that fails.
 func (r *replica) putChanges(late fleet.Duration) {
 	w := r.world
-	r.leader.Changes(func(s fleet.Share) {
+	r.leader.Changes(func(s fleet.Share) bool {
 		if w.plan.Mutant == LeaseOfReceipt && s.Until != fleet.Never {
 			s.Until += late + w.plan.Lease/10
 		}
-		if w.quiet || !w.chance(0.02) {
+		stored := w.quiet || !w.chance(0.02)
+		if stored {
 			r.recordOf(s).put(s)
 		}
+		return stored
 	})
 }
 
@@ -228,6 +237,7 @@ func (r *replica) noteAssumed(text []byte) {
 	for _, a := range reply.Pools {
 		c := r.records[a.Pool[1]-'a']
 		wasAssumed := c.assumed
+		c.unsure = false
 		c.assumed = a.Grant < int64(r.leader.Granted(r.clock(), a.Pool, ""))
 		if wasAssumed && !c.assumed {
 			c.assert()
@@ -289,5 +299,10 @@ func (r *replica) replaceLeader() {
 		}
 		return // it has not called yet
 	}
+	stale := r.readings()
+	for i := range stale {
+		stale[i].Share = -1 // it was stopped right before it put its shares into the records
+	}
+	old.Observe(now, stale)
 	r.leader, r.leaderBack = next, old
 }

@@ -23,7 +23,7 @@ func planOf(seed uint64, steps int) Plan {
 	plan := Plan{
 		Seed: seed, Replicas: 1 + r.IntN(5), Keys: 1 + r.IntN(3), Limit: int64(1 + r.IntN(12)), Steps: steps,
 		Lease: []fleet.Duration{2, 5, 5, 10}[r.IntN(4)] * admission.Second, OnOutage: fleet.Outage(r.IntN(4)),
-		Partitions: coin(), Pauses: coin(), Restarts: coin(), Failovers: coin(), LimitChanges: coin(), ServiceStops: coin(),
+		Partitions: coin(), Pauses: coin(), Restarts: coin(), Failovers: coin(), LimitChanges: coin(), ServiceStops: coin(), PauseEvery: 20,
 	}
 	if coin() {
 		plan.Loss, plan.Repeat, plan.Slow = r.Float64()/4, r.Float64()/4, r.Float64()/4
@@ -53,6 +53,11 @@ func TestSimSeesMutants(t *testing.T) {
 			for seed := range uint64(400) {
 				plan := planOf(seed+1, 6000)
 				plan.Mutant = mutant
+				if mutant == OldLeaderCounts {
+					plan.PauseEvery = 3
+				}
+				plan.Pauses = plan.Pauses || mutant == OldLeaderCounts || mutant == EndlessLease
+				plan.Restarts = plan.Restarts || mutant == NoLearning
 				if err := New(plan).Run(); err != nil {
 					t.Logf("seen: %v", err)
 					return

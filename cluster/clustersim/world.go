@@ -41,6 +41,7 @@ type Plan struct {
 	Loss, Repeat, Slow float64 // of messages
 	Partitions         bool
 	Pauses             bool // of the worker that drives a replica, and of whole replicas
+	PauseEvery         int  // seconds, on average
 	Restarts           bool // of Redis, which then knows nothing
 	Failovers          bool // of Redis, which lose the last writes
 	LimitChanges       bool
@@ -119,7 +120,7 @@ func New(plan Plan) *World {
 		w.replicas = append(w.replicas, newReplica(w, i))
 	}
 	w.plant(plan.Partitions, 20, w.partition)
-	w.plant(plan.Pauses, 20, w.pause)
+	w.plant(plan.Pauses, max(1, plan.PauseEvery), w.pause)
 	w.plant(plan.Restarts, 30, w.restartRedis)
 	w.plant(plan.Failovers, 25, w.failover)
 	w.plant(plan.LimitChanges, 15, w.changeLimit)
@@ -205,6 +206,7 @@ func (w *World) restartRedis() {
 	w.in(w.between(0, 2*w.plan.Lease), func() {
 		w.redisDown = false
 		w.ledger = cluster.NewLedger()
+		w.checker.lostAll()
 		w.setLimit(w.override) // by hand, again
 	})
 }

@@ -44,14 +44,14 @@ func ParseAddress(text string) (Address, error) {
 	default:
 		return Address{}, errors.New(wantedURL)
 	}
-	authority, path, _ := strings.Cut(rest, "/")
-	if at := strings.LastIndexByte(authority, '@'); at >= 0 {
+	if at := strings.LastIndexByte(rest, '@'); at >= 0 { // a password may have a slash in it
 		var err error
-		if a.Username, a.Password, err = parseUser(authority[:at]); err != nil {
+		if a.Username, a.Password, err = parseUser(rest[:at]); err != nil {
 			return Address{}, err
 		}
-		authority = authority[at+1:]
+		rest = rest[at+1:]
 	}
+	authority, path, _ := strings.Cut(rest, "/")
 	port := "6379"
 	if kind == "sentinel" {
 		port = "26379"

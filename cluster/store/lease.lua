@@ -3,7 +3,8 @@
 -- KEYS: meta, live, calls, limits, index, then the hash of each key that the call asks for. All have one hash tag.
 -- ARGV: replica, call, ttl, then for each key: its name in limits, its pool's name in limits, its member in index, start,
 --       limit, keep, wants.
--- Returns "late" or "full", or the time, for how long grants don't grow, and for each key its grant, target and safe.
+-- Returns "late" or "full", or the time, for how long grants don't grow, how many replicas were forgotten, and for each key
+-- its grant, target and safe.
 --
 -- meta    hash: booted, learns (until when), joined (the number of the last replica)
 -- live    sorted set: replica, by the end of its lease
@@ -41,7 +42,8 @@ elseif now < learns then
 end
 
 -- reap
-for _, name in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now, 'LIMIT', 0, MOST_REAPED)) do
+local ended = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now, 'LIMIT', 0, MOST_REAPED)
+for _, name in ipairs(ended) do
   redis.call('ZREM', KEYS[2], name)
   redis.call('HDEL', KEYS[3], name)
 end
@@ -161,7 +163,7 @@ local function divideEntry(key, override, start)
   return granted, limit, d, #claims
 end
 
-local reply = {text(now), text(math.max(0, learns - now))}
+local reply = {text(now), text(math.max(0, learns - now)), #ended}
 local function answer(grant, target, limit)
   reply[#reply + 1] = grant
   reply[#reply + 1] = target

@@ -92,12 +92,12 @@ func readReply(call *cluster.LeaseCall, answer []any) (*cluster.LeaseReply, int6
 			return nil, 0, fmt.Errorf("the lease script returned %v: want numbers", value)
 		}
 	}
-	if len(n) != 2+3*len(call.Pools) {
+	if len(n) != 3+3*len(call.Pools) {
 		return nil, 0, fmt.Errorf("the lease script returned %d values for %d keys", len(n), len(call.Pools))
 	}
-	reply := &cluster.LeaseReply{TTL: call.TTL, Learning: n[1], Pools: make([]cluster.Answer, 0, len(call.Pools))}
+	reply := &cluster.LeaseReply{TTL: call.TTL, Learning: n[1], Expired: int(n[2]), Pools: make([]cluster.Answer, 0, len(call.Pools))}
 	for i, ask := range call.Pools {
-		of := n[2+3*i:]
+		of := n[3+3*i:]
 		reply.Pools = append(reply.Pools, cluster.Answer{Key: ask.Key, Grant: of[0], Target: of[1], Safe: of[2]})
 	}
 	return reply, n[0], nil
