@@ -28,13 +28,13 @@ const noLevel = math.MaxInt32
 // Divide divides limit among the claims. It changes nothing but the order of claims.
 //
 // When the claims ask for more than the limit, it is divided by max-min fairness. What doesn't come out even goes to
-// those who want more than the level, one permit each, beginning with the replica that is start places behind the one of
-// the lowest number. When not everybody gets even one permit, the beginning moves on with turn, so that nobody is left
-// out for good.
+// those who want more than the level, one permit each, beginning with the replica that is start places behind the one
+// of the lowest number. When not everybody gets even one permit, the beginning moves on with turn, so that nobody is
+// left out for good.
 //
 // When the claims ask for less than the limit, everybody gets an equal part of the rest to spare. live is how many
-// replicas there are. The part of those that make no claim is kept for them; what doesn't come out even goes to the claims
-// first.
+// replicas there are. The part of those that make no claim is kept for them. What doesn't come out even goes to the
+// claims first.
 func Divide(limit int64, claims []Claim, live int, start, turn int64) Division {
 	n := int64(len(claims))
 	if n == 0 || limit <= 0 {

@@ -8,8 +8,8 @@
 //   - S1: their sum is at most the limit, unless replicas assert more than that, or the limit was lowered. The excess
 //     only shrinks.
 //   - S2: a grant is never below keep, which the replica may be using.
-//   - S3: a grant grows only out of permits that nobody has. So a share moves in two steps: one replica gives up what is
-//     above its target, then another one gets it.
+//   - S3: a grant grows only out of permits that nobody has. So a share moves in two steps: one replica gives up what
+//     is above its target, then another one gets it.
 //   - S4: targets add up to at most the limit. They are max-min fair: nobody who wants more than a permit above another
 //     one's share gets less than that.
 //   - S5: the same claims give the same targets, and a claim that changes by one moves one permit.

@@ -20,9 +20,9 @@ var (
 const (
 	// turnEvery is for how long the same replicas have a permit when there are fewer permits than replicas, in ms.
 	turnEvery = 10_000
-	// freshFor keeps the work small where there are many replicas: a division is used for one millisecond for so many
-	// claims. So up to this many claims are divided anew in each call.
-	freshFor = 8
+	// fewClaims are divided anew in each call. Where there are more, the work is kept small: a division is used for one
+	// millisecond for each claim beyond.
+	fewClaims = 8
 	// mostReaped is how many dead replicas one call forgets. Until they are, they count as alive.
 	mostReaped = 64
 )
@@ -96,7 +96,8 @@ func (l *Ledger) Lease(now int64, call *LeaseCall) (*LeaseReply, error) {
 	if !isRepeat {
 		member.Call, member.Ends = call.Call, now+call.TTL
 	}
-	reply := &LeaseReply{TTL: call.TTL, Learning: max(0, l.LearnsUntil-now), Expired: reaped, Pools: make([]Answer, 0, len(call.Pools))}
+	reply := &LeaseReply{TTL: call.TTL, Learning: max(0, l.LearnsUntil-now), Expired: reaped}
+	reply.Pools = make([]Answer, 0, len(call.Pools))
 	for i := range call.Pools {
 		reply.Pools = append(reply.Pools, l.leaseKey(now, call, &call.Pools[i], member.Number, isRepeat))
 	}
@@ -146,14 +147,15 @@ func (l *Ledger) leaseKey(now int64, call *LeaseCall, ask *Ask, number int64, is
 		return l.repeat(entry, holder, ask)
 	}
 	override := l.override(ask.Key)
-	isNew := holder == nil || holder.Limit != ask.Limit || entry.Override != override
 	if holder == nil {
 		holder = &Holder{}
 		entry.Holders[call.Replica] = holder
 	}
 	holder.Wants, holder.Limit, holder.Number, holder.Ends = ask.Wants, ask.Limit, number, now+call.TTL
-	if isNew || now < entry.Divided || now-entry.Divided >= entry.Count/freshFor {
+	if entry.Override != override || now < entry.Divided || now-entry.Divided >= entry.Count-fewClaims {
 		entry.divide(now, override, len(l.Replicas), Start(ask.Key))
+	} else if override < 0 {
+		entry.Limit = min(entry.Limit, ask.Limit)
 	}
 	target := entry.Division.Share(number, ask.Wants)
 	grant := ask.Keep

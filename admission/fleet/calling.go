@@ -142,7 +142,7 @@ func (r *Replica) Reply(now Time, number int64, body []byte) bool {
 	}
 	r.poll = min(2*r.poll, longestPoll)
 	if !isShort {
-		r.poll = shortestGap
+		r.poll = shortestGap / 2
 	}
 	if reply.learning > 0 {
 		r.next = min(r.next, now+reply.learning+Duration(r.jitter(int64(shortestGap))))

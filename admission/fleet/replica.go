@@ -2,14 +2,14 @@ package fleet
 
 import "github.com/headgate/headgate/admission"
 
-// A Duration is a span of time, and a Time is one since an unknown beginning. Both are nanoseconds.
-type (
-	Duration = admission.Duration
-	Time     = admission.Duration
-)
+// A Duration is a span of time in nanoseconds.
+type Duration = admission.Duration
+
+// A Time is nanoseconds of one monotonic clock.
+type Time = admission.Duration
 
 // Never is later than any time.
-const Never = Time(admission.MaxDuration)
+const Never = admission.MaxDuration
 
 // An Outage is what a replica does without a lease.
 type Outage uint8
@@ -130,7 +130,7 @@ type key struct {
 func New(now Time, set Settings) *Replica {
 	return &Replica{
 		set: set, keys: map[name]*key{}, joinBy: now + set.Lease/2, next: now, bursts: mostBursts, filled: now,
-		poll: shortestGap, random: set.Seed | 1,
+		poll: shortestGap / 2, random: set.Seed | 1,
 	}
 }
 

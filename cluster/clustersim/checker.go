@@ -116,7 +116,8 @@ func (c *checker) who(k int) string {
 		if e := c.world.ledger.Keys[cluster.Key{Pool: keyName(k)}]; e != nil && e.Holders[r.name] != nil {
 			grant = e.Holders[r.name].Grant
 		}
-		text += fmt.Sprintf("%s(leased %t, share %d, used %d, in the ledger %d) ", r.name, one.isLeased(), one.inForce(), one.used, grant)
+		text += fmt.Sprintf("%s(leased %t, share %d, used %d, in the ledger %d) ", r.name, one.isLeased(), one.inForce(),
+			one.used, grant)
 	}
 	return text
 }
@@ -150,7 +151,8 @@ func (c *checker) served(call *cluster.LeaseCall, before map[cluster.Key]map[str
 			got = h.Grant
 		}
 		if total > e.Limit && got > max(had, ask.Keep) {
-			w.fail("%s gets %d of %s, had %d, keeps %d, and all have %d of %d", call.Replica, got, ask.Pool, had, ask.Keep, total, e.Limit)
+			w.fail("%s gets %d of %s, had %d, keeps %d, and all have %d of %d", call.Replica, got, ask.Pool, had, ask.Keep,
+				total, e.Limit)
 		}
 	}
 }
@@ -197,25 +199,28 @@ func (c *checker) settled() error {
 		}
 		limit := c.limitOf(k)
 		if used > limit {
-			return fmt.Errorf("seed %d: after a quiet time replicas may use %d of %d: %s", w.plan.Seed, used, limit, c.who(k))
+			return fmt.Errorf("seed %d: after a quiet time replicas may use %d of %d: %s", w.plan.Seed, used, limit,
+				c.who(k))
 		}
 		// A permit may be on its way from one replica to another, where they take turns.
 		if want := min(limit, wanted); used < want-1 {
-			return fmt.Errorf("seed %d: after a quiet time replicas may use %d of %d, wanted %d: %s", w.plan.Seed, used, limit, wanted, c.who(k))
+			return fmt.Errorf("seed %d: after a quiet time replicas may use %d of %d, wanted %d: %s", w.plan.Seed, used, limit,
+				wanted, c.who(k))
 		}
 		d := cluster.Divide(limit, claims, len(claims), 0, 0)
 		for _, r := range w.replicas {
 			one := r.records[k]
 			fair := min(d.Level, int64(one.wants))
 			if got := int64(one.mayUse()); got < fair-1 {
-				return fmt.Errorf("seed %d: after a quiet time %s has %d of %s, its share is %d: %s", w.plan.Seed, r.name, got, keyName(k), fair, c.who(k))
+				return fmt.Errorf("seed %d: after a quiet time %s has %d of %s, its share is %d: %s", w.plan.Seed, r.name, got,
+					keyName(k), fair, c.who(k))
 			}
 		}
 	}
 	return nil
 }
 
-// Calls and bytes a second, of all replicas, since the beginning.
+// Traffic is how many calls and bytes a second all replicas and the service have sent, since the beginning.
 func (w *World) Traffic() (calls, bytes float64) {
 	seconds := float64(w.now) / float64(admission.Second)
 	return float64(w.calls) / seconds, float64(w.bytes) / seconds

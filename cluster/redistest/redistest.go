@@ -103,6 +103,12 @@ func freeAddress(t testing.TB) string {
 	}
 }
 
+// FreePort is a port that nobody listens on.
+func FreePort(t testing.TB) string {
+	_, port, _ := strings.Cut(freeAddress(t), ":")
+	return port
+}
+
 func (s *Server) launch() {
 	_, port, _ := strings.Cut(s.Address, ":")
 	s.log, s.ended = &output{}, make(chan struct{})
@@ -150,7 +156,7 @@ func (s *Server) URL() string { return "redis://" + s.Address + "/0" }
 // Client is a client of the server. It is closed at the end of the test.
 func (s *Server) Client() *redis.Client {
 	client := redis.NewClient(&redis.Options{Addr: s.Address, DisableIdentity: true, Protocol: 2})
-	s.t.Cleanup(func() { client.Close() })
+	s.t.Cleanup(func() { _ = client.Close() })
 	return client
 }
 
@@ -158,7 +164,7 @@ func (s *Server) Client() *redis.Client {
 func (s *Server) Do(args ...any) any {
 	s.t.Helper()
 	client := redis.NewClient(&redis.Options{Addr: s.Address, DisableIdentity: true, Protocol: 2})
-	defer client.Close()
+	defer func() { _ = client.Close() }()
 	answer, err := client.Do(context.Background(), args...).Result()
 	if err != nil {
 		s.t.Fatalf("%v: %v", args, err)

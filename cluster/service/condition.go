@@ -11,8 +11,8 @@ import (
 // logEvery is how often an error that goes on stands in the log.
 const logEvery = 10 * time.Second
 
-// A condition is whether Redis does what it is asked. A change stands in the log, and so does an error that goes on, now
-// and then, with how often it came.
+// A condition is whether Redis does what it is asked. A change stands in the log, and so does an error that goes on,
+// now and then, with how often it came.
 type condition struct {
 	log    *slog.Logger
 	gauge  prometheus.Gauge

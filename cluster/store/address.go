@@ -35,7 +35,7 @@ func ParseAddress(text string) (Address, error) {
 		return Address{}, errors.New(wantedURL)
 	}
 	a := Address{}
-	kind := ""
+	var kind string
 	switch protocol, more, _ := strings.Cut(scheme, "+"); {
 	case protocol == "rediss":
 		a.TLS, kind = true, more
@@ -154,13 +154,13 @@ const (
 // Options are what the client library makes of an address.
 func (a Address) Options(s Settings) *redis.UniversalOptions {
 	return &redis.UniversalOptions{
-		Addrs: a.Hosts, ClientName: "headgate-fleet", DB: a.Database,
+		Addrs: a.Hosts, DB: a.Database,
 		Username: a.Username, Password: a.Password, MasterName: a.Master, IsClusterMode: a.Cluster,
 		SentinelUsername: s.SentinelUsername, SentinelPassword: s.SentinelPassword, TLSConfig: s.TLS,
 		MaxRetries: 1, MinRetryBackoff: 20 * time.Millisecond, MaxRetryBackoff: 50 * time.Millisecond, MaxRedirects: 4,
 		DialTimeout: dialTime, ReadTimeout: replyTime, WriteTimeout: replyTime, PoolTimeout: replyTime,
 		DialerRetries: 1, ContextTimeoutEnabled: true, PoolSize: poolSize, MinIdleConns: 1, Protocol: 2,
-		// These need commands that a user of an access control list need not have.
+		// A client's name, its identity and maintenance events need commands that a user need not have.
 		DisableIdentity:          true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}

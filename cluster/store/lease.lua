@@ -1,10 +1,10 @@
 -- Carries out one lease call, as Ledger.Lease of package cluster does: that is where the rules are explained.
 --
 -- KEYS: meta, live, calls, limits, index, then the hash of each key that the call asks for. All have one hash tag.
--- ARGV: replica, call, ttl, then for each key: its name in limits, its pool's name in limits, its member in index, start,
---       limit, keep, wants.
--- Returns "late" or "full", or the time, for how long grants don't grow, how many replicas were forgotten, and for each key
--- its grant, target and safe.
+-- ARGV: replica, call, ttl, then for each key: its name in limits, its pool's name in limits, its member in index,
+--       start, limit, keep, wants.
+-- Returns "late" or "full", or the time, for how long grants don't grow, how many replicas were forgotten, and for each
+-- key its grant, target and safe.
 --
 -- meta    hash: booted, learns (until when), joined (the number of the last replica)
 -- live    sorted set: replica, by the end of its lease
@@ -13,7 +13,7 @@
 -- index   sorted set: the keys, by the end of their last lease
 -- a key   hash: "r:" replica -> grant, wants, limit, number, end of the lease
 --               "m" -> granted, limit, override, level, spare, has odd, first, last, count, divided
-local TURN_EVERY, FRESH_FOR, MOST_REAPED, MAX_REPLICAS = 10000, 8, 64, 4096
+local TURN_EVERY, FEW_CLAIMS, MOST_REAPED, MAX_REPLICAS = 10000, 8, 64, 4096
 local MAX_TTL, MAX_COUNT, NO_LEVEL, KEPT_FOR = 60000, 1000000, 2147483647, 600000
 
 local replica, call, ttl = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -71,17 +71,23 @@ if not repeated then
 end
 local live = redis.call('ZCARD', KEYS[2])
 
--- giveOdd of Divide: one permit more for so many, from the one that is start places behind the first.
+-- giveOdd of Divide: one permit more for so many, from the one that is start places behind the first. Claims are one
+-- number each, wants * RADIX + number, since sorting numbers is several times as fast as sorting tables.
+local RADIX = 4294967296
 local function giveOdd(d, odd, claims, start)
   if odd == 0 then return end
-  table.sort(claims, function(a, b) return a[1] < b[1] end)
-  local n = #claims
+  local byNumber, n = {}, #claims
+  for i, claim in ipairs(claims) do
+    local wants = math.floor(claim / RADIX)
+    byNumber[i] = (claim - wants * RADIX) * 1048576 + wants
+  end
+  table.sort(byNumber)
   local at = start % n
-  d.odd, d.first = 1, claims[at + 1][1]
+  d.odd, d.first = 1, math.floor(byNumber[at + 1] / 1048576)
   while odd > 0 do
-    local claim = claims[at + 1]
-    if d.level == NO_LEVEL or claim[2] > d.level then
-      d.last = claim[1]
+    local who = math.floor(byNumber[at + 1] / 1048576)
+    if d.level == NO_LEVEL or byNumber[at + 1] - who * 1048576 > d.level then
+      d.last = who
       odd = odd - 1
     end
     at = (at + 1) % n
@@ -92,17 +98,17 @@ local function divide(limit, claims, start, turn)
   local d = {level = 0, spare = 0, odd = 0, first = 0, last = 0}
   local n = #claims
   if n == 0 or limit <= 0 then return d end
-  table.sort(claims, function(a, b) return a[2] < b[2] end)
+  table.sort(claims)
   local rest = limit
   for i, claim in ipairs(claims) do
-    local wanting = n - i + 1
-    if claim[2] * wanting > rest then
+    local wanting, wants = n - i + 1, math.floor(claim / RADIX)
+    if wants * wanting > rest then
       d.level = math.floor(rest / wanting)
       if d.level == 0 then start = start + turn end
       giveOdd(d, rest % wanting, claims, start)
       return d
     end
-    rest = rest - claim[2]
+    rest = rest - wants
   end
   local parts = math.max(n, live)
   d.level, d.spare = NO_LEVEL, math.floor(rest / parts)
@@ -154,7 +160,7 @@ local function divideEntry(key, override, start)
       else
         granted = granted + tonumber(grant)
         limit = math.min(limit, tonumber(itsLimit))
-        claims[#claims + 1] = {tonumber(who), tonumber(wants)}
+        claims[#claims + 1] = wants * RADIX + who
       end
     end
   end
@@ -172,7 +178,8 @@ end
 
 for i = 6, #KEYS do
   local key, at = KEYS[i], 4 + (i - 6) * 7
-  local start, limit, keep, wants = tonumber(ARGV[at + 3]), tonumber(ARGV[at + 4]), tonumber(ARGV[at + 5]), tonumber(ARGV[at + 6])
+  local start, limit = tonumber(ARGV[at + 3]), tonumber(ARGV[at + 4])
+  local keep, wants = tonumber(ARGV[at + 5]), tonumber(ARGV[at + 6])
   local stored = redis.call('HMGET', key, 'm', 'r:' .. replica)
   local m = stored[1] and numbers(stored[1]) or {0, 0, -1, 0, 0, 0, 0, 0, 0, 0}
   local granted, inForce, made, count, divided = m[1], m[2], m[3], m[9], m[10]
@@ -182,12 +189,13 @@ for i = 6, #KEYS do
     if h then answer(h[1], share(d, h[4], h[2]), inForce) else answer(0, 0, inForce) end
   else
     local override = overrideOf(ARGV[at], ARGV[at + 1])
-    local isNew = not h or h[3] ~= limit or made ~= override
     local had = h and h[1] or 0
-    if isNew or now < divided or now - divided >= math.floor(count / FRESH_FOR) then
+    if made ~= override or now < divided or now - divided >= count - FEW_CLAIMS then
       redis.call('HSET', key, 'r:' .. replica, text(had, wants, limit, number, now + ttl))
       granted, inForce, d, count = divideEntry(key, override, start)
       made, divided = override, now
+    elseif override < 0 then
+      inForce = math.min(inForce, limit)
     end
     local target = share(d, number, wants)
     local grant = keep

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/redis/go-redis/v9"
 
@@ -26,8 +27,17 @@ type Store struct {
 
 // New returns a store. It connects when it is used.
 func New(options *redis.UniversalOptions) *Store {
+	silence()
 	return &Store{client: redis.NewUniversalClient(options), script: leaseScript}
 }
+
+// silence has the client library write nothing: what it would write comes back as errors too, and a Redis that is away
+// would fill the log.
+var silence = sync.OnceFunc(func() { redis.SetLogger(noLog{}) })
+
+type noLog struct{}
+
+func (noLog) Printf(context.Context, string, ...any) {}
 
 // Close ends the store's connections.
 func (s *Store) Close() error { return s.client.Close() }
@@ -95,7 +105,8 @@ func readReply(call *cluster.LeaseCall, answer []any) (*cluster.LeaseReply, int6
 	if len(n) != 3+3*len(call.Pools) {
 		return nil, 0, fmt.Errorf("the lease script returned %d values for %d keys", len(n), len(call.Pools))
 	}
-	reply := &cluster.LeaseReply{TTL: call.TTL, Learning: n[1], Expired: int(n[2]), Pools: make([]cluster.Answer, 0, len(call.Pools))}
+	reply := &cluster.LeaseReply{TTL: call.TTL, Learning: n[1], Expired: int(n[2])}
+	reply.Pools = make([]cluster.Answer, 0, len(call.Pools))
 	for i, ask := range call.Pools {
 		of := n[3+3*i:]
 		reply.Pools = append(reply.Pools, cluster.Answer{Key: ask.Key, Grant: of[0], Target: of[1], Safe: of[2]})

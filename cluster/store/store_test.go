@@ -16,11 +16,16 @@ import (
 	"github.com/headgate/headgate/cluster/redistest"
 )
 
+const slow = 20 * time.Second
+
 func open(t testing.TB, url string) *Store {
 	t.Helper()
 	address, err := ParseAddress(url)
 	require.NoError(t, err)
-	s := New(address.Options(Settings{}))
+	options := address.Options(Settings{})
+	// Here a slow machine is no failure.
+	options.DialTimeout, options.ReadTimeout, options.WriteTimeout, options.PoolTimeout = slow, slow, slow, slow
+	s := New(options)
 	t.Cleanup(func() { s.Close() })
 	return s
 }

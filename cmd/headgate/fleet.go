@@ -215,7 +215,7 @@ func (p *fleetPlan) run(asked context.Context, term terminal) error {
 		return fmt.Errorf("%w (take another address with --listen)", err)
 	}
 	redis := store.New(p.address.Options(p.settings))
-	defer redis.Close()
+	defer func() { _ = redis.Close() }()
 	answers := service.New(service.Settings{Store: redis, Token: p.token, Log: log})
 	server := &http.Server{
 		Handler: answers, ReadHeaderTimeout: fleetHeaderTime, ReadTimeout: fleetBodyTime, WriteTimeout: fleetAnswerTime,
