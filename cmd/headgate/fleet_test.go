@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate/headgate/cluster/redistest"
@@ -183,4 +184,20 @@ func TestTwoFleetServicesAreOne(t *testing.T) {
 	require.True(t, redistest.Poll(20*time.Second, func() bool { return len(first.status) > 0 }))
 	require.Equal(t, 0, <-first.status, first.errs.String())
 	require.NotContains(t, first.errs.String(), "hush")
+}
+
+// docs/fleet.md has each flag, and each variable.
+func TestFleetFlagsAreDescribed(t *testing.T) {
+	text, err := os.ReadFile("../../docs/fleet.md")
+	require.NoError(t, err)
+	c, _, _ := newFleet()
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if f.Name != "help" {
+			require.Contains(t, string(text), "`--"+f.Name+"`")
+		}
+	})
+	for _, name := range []string{redisVariable, redisUserVariable, redisPasswordVariable, sentinelUserVariable,
+		sentinelPasswordVariable, fleetTokenVariable} {
+		require.Contains(t, string(text), "`"+name+"`")
+	}
 }
