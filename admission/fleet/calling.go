@@ -151,15 +151,15 @@ func (r *Replica) Reply(now Time, number int64, body []byte) bool {
 }
 
 // take takes in the answer for one key. While the service learns it grants only what replicas already have. A replica
-// that has never had an answer worth its name for the key then has what it would have without the service.
+// that has had no answer for the key before then has what it would have without the service, and says so in its next
+// call.
 func (r *Replica) take(k *key, a answer, learns bool) {
 	k.granted, k.target, k.safe = a.grant, a.target, a.safe
 	limit := min(a.grant, a.target)
 	after := outageShare(&r.set, k.reading.Limit, a.safe)
-	if !learns {
-		k.confirmed = true
-	} else if !k.confirmed && a.grant == 0 {
+	if learns && !k.answered && a.grant == 0 {
 		limit = min(outageShare(&r.set, k.reading.Limit, -1), k.reading.Limit)
 	}
+	k.answered = true
 	k.put(limit, after, r.until)
 }

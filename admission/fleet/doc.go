@@ -16,8 +16,8 @@
 //   - F2: a lease ends by the replica's own clock, counted from when its call was sent, before it ends at the service.
 //     The end is in the share, so that each worker can see it without this one.
 //   - F3: only the answer to the last call counts, once. An answer with anything wrong in it counts as none.
-//   - F4: how often it calls doesn't depend on how many requests there are: once a second, and besides at most 10 times at
-//     once and once a second in the long run.
+//   - F4: how often it calls doesn't depend on how many requests there are: once a second, and besides at most 10 times
+//     at once and once a second in the long run.
 //
 // Times are nanoseconds of one monotonic clock. docs/fleet.md describes the states, package cluster the service.
 package fleet

@@ -8,6 +8,9 @@ type Duration = admission.Duration
 // A Time is nanoseconds of one monotonic clock.
 type Time = admission.Duration
 
+// incomparable, as a struct's first field, keeps the function that compares two of them out of the module.
+type incomparable [0]func()
+
 // Never is later than any time.
 const Never = admission.MaxDuration
 
@@ -34,6 +37,8 @@ const (
 
 // Settings are what a replica is told by its configuration.
 type Settings struct {
+	_ incomparable
+
 	Domain   string
 	Replica  string // another one for each process, also for one that takes another's place
 	Token    string
@@ -45,6 +50,8 @@ type Settings struct {
 
 // A Reading is what the record of one key says. All of it is from one look at the record.
 type Reading struct {
+	_ incomparable
+
 	Pool, Key string
 	Limit     int // the fleet's limit by the configuration
 	Share     int // what the record grants now: of its Share, Limit or After, whichever is in force
@@ -59,6 +66,8 @@ type Reading struct {
 // share with a lower Call than the one it has: that one comes from a worker that does not know yet that another one has
 // taken over.
 type Share struct {
+	_ incomparable
+
 	Pool, Key    string
 	Limit, After int
 	Until        Time
@@ -84,8 +93,9 @@ const (
 // A Replica is what one process knows of its shares.
 type Replica struct {
 	set      Settings
-	keys     map[name]*key
-	order    []*key // as they were last observed
+	keys     map[string]*key
+	order    []*key // all keys, as they were last observed
+	before   []*key // has room for the next order
 	number   int64  // of the last call
 	sent     Time   // when the last call was sent; its answer is still to come if pending is
 	pending  []*key // the keys of the call whose answer is to come, in order
@@ -101,14 +111,14 @@ type Replica struct {
 	failures int
 }
 
-// A name names a key.
-type name struct{ pool, key string }
+// mapKey names a key in one string. A pool's name has no zero byte.
+func mapKey(pool, of string) string { return pool + "\x00" + of }
 
 // A key is what is known of one key.
 type key struct {
-	_ [0]func() // not compared
+	_ incomparable
 
-	name
+	pool, key   string
 	reading     Reading
 	seen        bool
 	peaks       [2]int // of demand: of this span of time and of the one before
@@ -120,7 +130,7 @@ type key struct {
 	granted     int  // what the service has given, as far as known
 	target      int
 	safe        int // -1: not known
-	confirmed   bool
+	answered    bool
 	sentWants   int
 	sentKeep    int
 	sentLimit   int
@@ -129,7 +139,7 @@ type key struct {
 // New returns a replica that has not called yet.
 func New(now Time, set Settings) *Replica {
 	return &Replica{
-		set: set, keys: map[name]*key{}, joinBy: now + set.Lease/2, next: now, bursts: mostBursts, filled: now,
+		set: set, keys: map[string]*key{}, joinBy: now + set.Lease/2, next: now, bursts: mostBursts, filled: now,
 		poll: shortestGap / 2, random: set.Seed | 1,
 	}
 }
@@ -160,15 +170,14 @@ func (r *Replica) Observe(now Time, readings []Reading) {
 	for _, k := range r.order {
 		k.seen = false
 	}
-	r.order = r.order[:0]
+	r.before, r.order = r.order, r.before[:0]
 	for i := range readings {
 		reading := &readings[i]
-		id := name{reading.Pool, reading.Key}
+		id := mapKey(reading.Pool, reading.Key)
 		k := r.keys[id]
 		if k == nil {
-			k = &key{name: id, safe: -1, isListed: true, demandSince: now, peakSince: now}
-			k.share = Share{Pool: id.pool, Key: id.key, Until: Never}
-			r.keys[id] = k
+			k = r.newKey(now, reading.Pool, reading.Key)
+			k.safe, k.isListed = -1, true
 			r.await(now, k, reading.Limit)
 		}
 		if k.seen {
@@ -179,11 +188,19 @@ func (r *Replica) Observe(now Time, readings []Reading) {
 		k.observe(now, reading)
 		r.settle(now, k)
 	}
-	for id, k := range r.keys {
-		if !k.seen && !r.waiting {
-			delete(r.keys, id)
+	for _, k := range r.before {
+		if !k.seen {
+			delete(r.keys, mapKey(k.pool, k.key))
 		}
 	}
+}
+
+// newKey adds a key.
+func (r *Replica) newKey(now Time, pool, of string) *key {
+	k := &key{pool: pool, key: of, demandSince: now, peakSince: now}
+	k.share.Pool, k.share.Key, k.share.Until = pool, of, Never
+	r.keys[mapKey(pool, of)] = k
+	return k
 }
 
 // await has a key wait for its first answer. Without a lease there is nothing to wait for.
@@ -249,7 +266,7 @@ func (r *Replica) settle(now Time, k *key) {
 		k.put(after, after, Never)
 	case !k.isListed:
 		k.put(0, after, Never)
-		k.granted, k.target, k.confirmed = 0, 0, false
+		k.granted, k.target, k.answered = 0, 0, false
 	case k.share.After != after:
 		k.put(k.share.Limit, after, k.share.Until)
 	}
@@ -291,7 +308,7 @@ func (r *Replica) Failures() int { return r.failures }
 
 // Granted is what a key may use now, by its share.
 func (r *Replica) Granted(now Time, pool, of string) int {
-	if k := r.keys[name{pool, of}]; k != nil {
+	if k := r.keys[mapKey(pool, of)]; k != nil {
 		return k.inForce(now)
 	}
 	return 0

@@ -200,10 +200,14 @@ func TestALearningServiceIsNoReasonToStandStill(t *testing.T) {
 	number, _ := d.call()
 	require.True(t, d.answer(number, strings.Replace(replyOf(0, 6, 6), `"ttl_ms"`, `"learning_ms":4000,"ttl_ms"`, 1)))
 	require.Equal(t, 2, d.share())
-	require.Equal(t, 2, d.exchange(2, 2, 2).Pools[0].Keep)
-	number, _ = d.call()
-	require.True(t, d.answer(number, strings.Replace(replyOf(0, 6, 6), `"ttl_ms"`, `"learning_ms":4000,"ttl_ms"`, 1)))
-	require.Equal(t, 0, d.share(), "it has been told once")
+	number, sent := d.call()
+	require.Equal(t, 2, sent.Pools[0].Keep)
+	require.True(t, d.answer(number, strings.Replace(replyOf(2, 0, 6), `"ttl_ms"`, `"learning_ms":3000,"ttl_ms"`, 1)))
+	require.Equal(t, 0, d.share(), "others want it")
+	number, sent = d.call()
+	require.Equal(t, 0, sent.Pools[0].Keep)
+	require.True(t, d.answer(number, strings.Replace(replyOf(0, 0, 6), `"ttl_ms"`, `"learning_ms":2000,"ttl_ms"`, 1)))
+	require.Equal(t, 0, d.share(), "it has given its part up, and takes none again by itself")
 }
 
 // A lease that ends while a call is under way: the record may have granted more meanwhile than the call has said.
@@ -262,7 +266,7 @@ func TestCallsHaveABound(t *testing.T) {
 			if d.now >= d.r.NextCall(d.now) {
 				number, _ := d.r.Call(d.now)
 				calls++
-				grant := max(d.r.keys[name{"model", "m"}].sentKeep, rapid.IntRange(0, 6).Draw(rt, "grant"))
+				grant := max(d.r.keys[mapKey("model", "m")].sentKeep, rapid.IntRange(0, 6).Draw(rt, "grant"))
 				d.answer(number, replyOf(grant, rapid.IntRange(0, 6).Draw(rt, "target"), 2))
 			}
 		}
@@ -344,7 +348,7 @@ func TestKeysAreNamedSoThatTheServiceTakesThem(t *testing.T) {
 func TestWhatEncodingJSONWritesIsRead(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		of := rapid.String().Draw(t, "key")
-		asked := []*key{{name: name{"p", of}}}
+		asked := []*key{{pool: "p", key: of}}
 		text, err := json.Marshal(map[string]any{"ttl_ms": 5000, "more": []any{1.5, nil, true, map[string]any{"a": of}},
 			"pools": []any{map[string]any{"pool": "p", "key": wireKey(of), "grant": 1, "target": 2, "safe": 3, "x": "y"}}})
 		if err != nil {
@@ -361,7 +365,7 @@ func FuzzReply(f *testing.F) {
 	f.Add(replyOf(1, 2, 3))
 	f.Add(`{"pools":[{"pool":"model","key":"\u006d","grant":0,"target":0,"safe":0}],"ttl_ms":1,"learning_ms":1}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		asked := []*key{{name: name{"model", "m"}}}
+		asked := []*key{{pool: "model", key: "m"}}
 		answers, about, ok := readReply(text, asked)
 		if !ok {
 			return

@@ -20,15 +20,16 @@ func (r *Replica) AppendState(to []byte) []byte {
 		w.string(k.pool)
 		w.string(k.key)
 		w.number(int64(k.share.Until))
-		for _, n := range [...]int{k.share.Limit, k.share.After, k.granted, k.target, k.safe + 1, k.sentWants, k.sentKeep,
-			k.sentLimit} {
-			w.number(int64(n))
+		k.safe++ // -1 has no bytes
+		for _, n := range k.counts() {
+			w.number(int64(*n))
 		}
+		k.safe--
 		flags := int64(0)
 		if k.isListed {
 			flags |= 1
 		}
-		if k.confirmed {
+		if k.answered {
 			flags |= 2
 		}
 		w.number(flags)
@@ -50,19 +51,26 @@ func Restore(now Time, set Settings, state []byte) (r *Replica, ok bool) {
 	r.sent = min(r.sent, now)
 	count := in.number()
 	for ; count > 0 && !in.bad; count-- {
-		k := &key{name: name{in.string(), in.string()}, demandSince: now, peakSince: now}
-		k.share = Share{Pool: k.pool, Key: k.key, Until: Time(in.number()), Limit: in.count(), After: in.count()}
-		k.granted, k.target, k.safe = in.count(), in.count(), in.count()-1
-		k.sentWants, k.sentKeep, k.sentLimit = in.count(), in.count(), in.count()
+		pool := in.string()
+		k := r.newKey(now, pool, in.string())
+		k.share.Until = Time(in.number())
+		for _, n := range k.counts() {
+			*n = in.count()
+		}
+		k.safe--
 		flags := in.number()
-		k.isListed, k.confirmed, k.changed = flags&1 != 0, flags&2 != 0, true
-		r.keys[k.name] = k
+		k.isListed, k.answered, k.changed = flags&1 != 0, flags&2 != 0, true
 		r.order = append(r.order, k)
 	}
 	if in.bad || len(in.bytes) > 0 || r.set.Replica == "" || r.number > maxCall {
 		return nil, false
 	}
 	return r, true
+}
+
+// counts are what of a key's state is a number of permits.
+func (k *key) counts() [8]*int {
+	return [...]*int{&k.share.Limit, &k.share.After, &k.granted, &k.target, &k.safe, &k.sentWants, &k.sentKeep, &k.sentLimit}
 }
 
 type stateWriter struct{ bytes []byte }

@@ -45,13 +45,13 @@ func (w *writer) string(before, s string) {
 	w.text = append(text.Put(w.text, before), '"')
 	for i := range len(s) {
 		switch c := s[i]; {
-		case c == '"' || c == '\\':
-			w.text = append(w.text, '\\', c)
 		case c < ' ' || c == 0x7F:
-			w.text = append(w.text, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
-		default:
-			w.text = append(w.text, c)
+			w.text = append(text.Put(w.text, `\u00`), hexDigits[c>>4], hexDigits[c&15])
+			continue
+		case c == '"' || c == '\\':
+			w.text = append(w.text, '\\')
 		}
+		w.text = append(w.text, s[i])
 	}
 	w.text = append(w.text, '"')
 }

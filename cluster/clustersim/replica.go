@@ -32,6 +32,7 @@ type record struct {
 	waiting int
 	ofLease bool // the share was put when there was a lease
 	unsure  bool // what ran without a lease is not in the ledger yet
+	met     bool // the replica has had an answer
 	assumed bool // the share is what the replica has without the service, since that one learns
 	wants   int  // how many requests there are as long as the load stays as it is
 }
@@ -238,7 +239,9 @@ func (r *replica) noteAssumed(text []byte) {
 		c := r.records[a.Pool[1]-'a']
 		wasAssumed := c.assumed
 		c.unsure = false
-		c.assumed = a.Grant < int64(r.leader.Granted(r.clock(), a.Pool, ""))
+		// Only the first answer may be none: later ones are kept to.
+		c.assumed = (!c.met || c.assumed && a.Grant > 0) && a.Grant < int64(r.leader.Granted(r.clock(), a.Pool, ""))
+		c.met = true
 		if wasAssumed && !c.assumed {
 			c.assert()
 		}

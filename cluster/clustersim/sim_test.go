@@ -32,7 +32,7 @@ func planOf(seed uint64, steps int) Plan {
 }
 
 func TestSim(t *testing.T) {
-	runs, steps := 60, 4000
+	runs, steps := 50, 4000
 	if *explore {
 		runs, steps = 1000, 20_000
 	}
