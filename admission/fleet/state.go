@@ -70,7 +70,8 @@ func Restore(now Time, set Settings, state []byte) (r *Replica, ok bool) {
 
 // counts are what of a key's state is a number of permits.
 func (k *key) counts() [8]*int {
-	return [...]*int{&k.share.Limit, &k.share.After, &k.granted, &k.target, &k.safe, &k.sentWants, &k.sentKeep, &k.sentLimit}
+	return [...]*int{&k.share.Limit, &k.share.After, &k.granted, &k.target, &k.safe, &k.sentWants, &k.sentKeep,
+		&k.sentLimit}
 }
 
 type stateWriter struct{ bytes []byte }

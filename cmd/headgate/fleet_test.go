@@ -1,8 +1,12 @@
 package main
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -199,5 +203,26 @@ func TestFleetFlagsAreDescribed(t *testing.T) {
 	for _, name := range []string{redisVariable, redisUserVariable, redisPasswordVariable, sentinelUserVariable,
 		sentinelPasswordVariable, fleetTokenVariable} {
 		require.Contains(t, string(text), "`"+name+"`")
+	}
+}
+
+// With a certificate the service speaks TLS. Without Redis it serves all the same, and says that it is not ready.
+func TestFleetSpeaksTLS(t *testing.T) {
+	signer := newAuthority(t)
+	der, private := sign(t, &x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}, signer.certificate, signer.key)
+	privateDER, err := x509.MarshalECPrivateKey(private)
+	require.NoError(t, err)
+	cert := secretFile(t, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
+	key := secretFile(t, string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: privateDER})))
+	_, service := startFleet(t, []string{"HEADGATE_FLEET_TOKEN=hush"}, "--redis", "redis://127.0.0.1:1", "--tls-cert", cert, "--tls-key", key)
+	pool := x509.NewCertPool()
+	pool.AddCert(signer.certificate)
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}
+	defer client.CloseIdleConnections()
+	for path, want := range map[string]int{"/healthz": http.StatusOK, "/readyz": http.StatusServiceUnavailable} {
+		answer, err := client.Get(strings.Replace(service.base, "http:", "https:", 1) + path)
+		require.NoError(t, err)
+		answer.Body.Close()
+		require.Equal(t, want, answer.StatusCode, path)
 	}
 }
