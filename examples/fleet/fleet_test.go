@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -116,11 +117,16 @@ func TestTheArgumentsAreThoseOfTheTool(t *testing.T) {
 	}
 }
 
+// help is the usage of the command. It is built once for all tests.
 func help(t *testing.T) string {
 	t.Helper()
-	tool := exec.Command("go", "run", "./cmd/headgate", "help", "fleet")
-	tool.Dir = "../.."
-	text, err := tool.Output()
+	text, err := printHelp()
 	require.NoError(t, err)
 	return string(text)
 }
+
+var printHelp = sync.OnceValues(func() ([]byte, error) {
+	tool := exec.Command("go", "run", "./cmd/headgate", "help", "fleet")
+	tool.Dir = "../.."
+	return tool.Output()
+})
