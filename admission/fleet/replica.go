@@ -41,7 +41,6 @@ type Settings struct {
 
 	Domain   string
 	Replica  string // another one for each process, also for one that takes another's place
-	Token    string
 	Lease    Duration
 	Expected int // how many replicas there will be
 	OnOutage Outage
