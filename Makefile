@@ -63,6 +63,8 @@ bench: build ## what Headgate costs, in docs/performance.md; HAProxy and rustc a
 explore: build ## the long explorations: more schedules, bigger scopes
 	@$(GO) test -count=1 -v -timeout 2h ./admission -run Explore -explore
 	@$(GO) test -count=1 -v -timeout 2h ./filter -run 'Sim|Adversary' -explore
+	@$(GO) test -count=1 -v -timeout 2h ./cluster/clustersim -run 'Sim$$|Sizing' -explore
+	@$(GO) test -count=1 -v -timeout 2h ./cluster/store -run Ledger -rapid.checks 20000
 	@ENVOY="$$(build/get-envoy)" && export ENVOY && $(GO) test -count=1 -v -timeout 2h ./envoy -run Memory -explore
 
 mutants: ## what the tests would not notice; docs/mutants.md has the flags. Takes hours

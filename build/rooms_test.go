@@ -208,6 +208,9 @@ func TestRoomsRefuse(t *testing.T) {
 		{"filter/abi/a.go", "./filter ./filter/records ./admission", "strings"},
 		{"wasmtest/a.go wasmtest/internal/a/a.go wasmtest/a_test.go", "./admission/config ./filter/abi ./cmd/filter ./envoy/rig ./cluster",
 			"fmt example.com/x ./wasmtest/internal/a"},
+		{"cluster/a.go", "time net/http os sync context ./cluster/store ./admission ./filter example.com/x", "errors encoding/json fmt"},
+		{"cluster/store/a.go cluster/clustersim/a_test.go", "./filter ./cmd/headgate ./envoy/rig ./wasmtest",
+			"time net/http ./cluster ./admission/fleet example.com/x"},
 		{"cmd/headgate/a.go envoy/a.go", "", "./admission ./filter ./envoy/rig ./wasmtest"},
 	} {
 		for file := range strings.FieldsSeq(room.files) {

@@ -90,6 +90,7 @@ type flagValue struct {
 	shown  string // as the usage shows the default
 	set    func(string) error
 	isList bool // each value that is given counts, not only the last
+	secret bool // no message shows it
 	times  int  // how often it was given
 	last   string
 }

@@ -11,7 +11,11 @@ import (
 func warnOfRepeated(n *notes, f *flagSet) {
 	f.VisitAll(func(flag *pflag.Flag) {
 		if value, isValue := flag.Value.(*flagValue); isValue && !value.isList && value.times > 1 {
-			n.warn("--%s is given %d times, and only the last one counts: %s", flag.Name, value.times, value.last)
+			last := ": " + value.last
+			if value.secret {
+				last = ""
+			}
+			n.warn("--%s is given %d times, and only the last one counts%s", flag.Name, value.times, last)
 		}
 	})
 }

@@ -1,5 +1,5 @@
 // Command headgate runs a governed gateway to a model API, prints the configuration that it would run with, checks
-// plugin configurations, and shows what gateways do.
+// plugin configurations, shows what gateways do, and runs the service that shares limits among replicas.
 //
 // Errors are one line on stderr that says what to do. The exit status is 2 when the command line is wrong, and 1 after
 // any other error.
@@ -77,7 +77,7 @@ func rootCommand(term terminal) *cobra.Command {
 	root.SetHelpFunc(func(c *cobra.Command, _ []string) { printHelp(term.out, c) })
 	newFlagSet(root).addSwitch(&printsVersion, "version", "Print the version, and end.")
 	root.AddCommand(
-		runCommand(term), renderCommand(term), checkCommand(term), topCommand(term),
+		runCommand(term), renderCommand(term), checkCommand(term), topCommand(term), fleetCommand(term),
 		envoyCommand(term), completionCommand(term), versionCommand(term))
 	root.SetHelpCommand(helpCommand())
 	return root
