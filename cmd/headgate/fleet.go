@@ -72,7 +72,7 @@ const fleetExamples = `  # With a Redis of this machine, for replicas of this ma
 func newFleet() (*cobra.Command, *flagSet, *fleetPlan) {
 	c := &cobra.Command{
 		Use:     "fleet --redis URL [FLAGS]",
-		Short:   "Share limits among replicas: the service that hands out leases, over Redis.",
+		Short:   "Share limits among replicas over Redis. In the making: no gateway asks it yet.",
 		Args:    noArguments,
 		Example: fleetExamples,
 	}
