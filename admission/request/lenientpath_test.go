@@ -109,7 +109,7 @@ func TestHostilePathsInAllReadings(t *testing.T) {
 		start := time.Now()
 		MatchRoute(routes, "POST", path)
 		PathValue("/models/", "/x", path)
-		require.Less(t, time.Since(start), 2*time.Second, unit)
+		require.Less(t, time.Since(start), 10*time.Second, unit) // on a busy machine too; without a bound it is minutes
 		require.Zero(t, testing.AllocsPerRun(1, func() { MatchRoute(routes, "POST", path) }), unit)
 	}
 }
