@@ -5,7 +5,7 @@ package page
 // Policy is the page's content security policy.
 const Policy = "" +
 	"default-src 'none'; " +
-	"script-src 'sha256-K6kbY5okhXQiLAJVNvIWvUjnT2hdOCW3DyKcT/XkHXE='; " +
-	"style-src 'sha256-j5pP1il22cCOcuBjND9x/RWTVVEB+brJI/SYqb1l260='; " +
+	"script-src 'sha256-LzhskUDM+4vQ3//ghMh7erAg3LBvN1of8mFrS1vbJcg='; " +
+	"style-src 'sha256-aOpPffeF8A3PY+Yy/IEu3TXUvrAfJmchPv5cvhhmBAI='; " +
 	"connect-src 'self'; img-src data:; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
