@@ -52,7 +52,7 @@ func TestTopOnARealGateway(t *testing.T) {
 	for i := range 4 { // of a queue of 8: it may have as many places as are free
 		waiting = append(waiting, gateway.Send(t, request(fmt.Sprint("z", i), "zeta")))
 	}
-	s.shows(`model +m1 +3 +3 +0 +4 +\S+ acme 3`, `zeta waits with 4, its next gets 429`)
+	s.shows(`model +m1 +3 +3 +0 +4 +\S+ acme 3`, `4 wait, all zeta's, whose next gets 429`)
 	refused := gateway.Do(t, request("late", "zeta"))
 	require.Equal(t, 429, refused.Status)
 

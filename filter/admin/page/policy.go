@@ -5,7 +5,7 @@ package page
 // Policy is the page's content security policy.
 const Policy = "" +
 	"default-src 'none'; " +
-	"script-src 'sha256-LzhskUDM+4vQ3//ghMh7erAg3LBvN1of8mFrS1vbJcg='; " +
-	"style-src 'sha256-aOpPffeF8A3PY+Yy/IEu3TXUvrAfJmchPv5cvhhmBAI='; " +
+	"script-src 'sha256-HAA63YqFPobifCifz99At3beOb2wQCGP9EOM5DCpI1M='; " +
+	"style-src 'sha256-xHdHKZFjZph99cG5VdQEhmLvySZR96a824rHQ5l24n0='; " +
 	"connect-src 'self'; img-src data:; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"

@@ -24,7 +24,7 @@ const (
 func (m *model) keyPage(r row, room int) []string {
 	lines := m.keyHead(r)
 	if room >= 32 {
-		lines = append(append(lines, m.rule("waits in "+cutMiddle(shown(r.pool.Name), 30)+", last 10 minutes")),
+		lines = append(append(lines, m.rule(waitsTitle(r))),
 			m.sparks(r.pool)...)
 	}
 	left := max(6, room-len(lines)-2)
@@ -121,7 +121,7 @@ func ruleText(r row) string {
 		parts = append(parts, fmt.Sprintf("%d may wait up to %s", r.pool.Queue, until(r.pool.MaxWaitMillis)))
 	}
 	if r.pool.Fair {
-		parts = append(parts, "fair by tenant")
+		parts = append(parts, "fair by tenant, in the queue too")
 	}
 	return strings.Join(append(parts, "per "+cmp.Or(shown(r.pool.Per), "request")), " · ")
 }
