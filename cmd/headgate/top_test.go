@@ -47,7 +47,7 @@ var colourSequence = regexp.MustCompile(`\x1b\[(?:[0-9;:]*[;:])?(?:3[0-7]|4[0-7]
 func TestTopWithoutColours(t *testing.T) {
 	a := startAdmin(t, flood())
 	s := startScreen(t, 80, 24, []string{"NO_COLOR=please"}, "--admin", a.address)
-	s.shows(`> model +m3`, `acme 11 +│zeta 6 +│`, `▒▒`, `full: acme runs 11 of 17`)
+	s.shows(`> model +m3`, `acme 11 +│zeta 6 +│`, `2 hold ▒·`, `full: acme runs 11 of 17`)
 	s.keys("\x1b[B\r")
 	s.shows("recent requests")
 	require.NotRegexp(t, colourSequence, s.Sent())
@@ -220,7 +220,7 @@ func TestTopLooksIntoAKey(t *testing.T) {
 	s.shows(`▌ model +m1`)
 	s.keys("\r")
 	s.shows(`(?m)^  model/m1$`, `limit 17   17 run   0 on hold   13 wait, longest 740 ms`,
-		`breaker closed · 40 may wait up to 5 s · fair by tenant, in the queue too · per attempt`,
+		`breaker fine · 40 may wait up to 5 s · fair by tenant · per attempt`,
 		`acme +11 +0 +1`, `zeta +6 +13 +3`,
 		`expired +zeta +5\.0s +– +429 waited too long, POST …`, `aborted +zeta +1\.3s +900ms +200 POST /v1/chat/completions`,
 		`limit 12 -> 17`, `refused +zeta +– +– +429 no place`, `whole +acme +410ms +3\.2s`)

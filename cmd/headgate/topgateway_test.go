@@ -77,7 +77,7 @@ func TestTopOnARealGateway(t *testing.T) {
 	s.keys("u")
 	s.shows(`model/m1: limit 5 -> 3 \(the configuration's\), 2 wait`)
 	s.keys("y")
-	s.shows(`above the limit: 5 run, none is let in until fewer than 3 do`)
+	s.shows(`2 over the limit: 5 run, none is let in until fewer than 3 do`)
 	for i := range running {
 		gateway.Up.Open(fmt.Sprint("a", i))
 	}

@@ -121,13 +121,17 @@ func ruleText(r row) string {
 		parts = append(parts, fmt.Sprintf("%d may wait up to %s", r.pool.Queue, until(r.pool.MaxWaitMillis)))
 	}
 	if r.pool.Fair {
-		parts = append(parts, "fair by tenant, in the queue too")
+		parts = append(parts, "fair by tenant")
 	}
 	return strings.Join(append(parts, "per "+cmp.Or(shown(r.pool.Per), "request")), " · ")
 }
 
+// breakerName is a breaker's state in words. That it is closed is good news, which "closed" alone doesn't say.
 func breakerName(state string) string {
-	return strings.ReplaceAll(cmp.Or(shown(state), adminapi.BreakerClosed), "_", " ")
+	if state == adminapi.BreakerClosed || state == "" {
+		return "fine"
+	}
+	return strings.ReplaceAll(shown(state), "_", " ")
 }
 
 // tenantLines are a key's tenants below their titles.
@@ -231,7 +235,7 @@ func outcomeOf(t theme, event adminapi.Event) (string, lipgloss.Style) {
 	case "breaker_half_open":
 		return "breaker tries", t.warn
 	case "breaker_closed":
-		return "breaker closed", t.good
+		return "breaker fine", t.good
 	case "limit_changed":
 		return cutEnd(fmt.Sprintf("limit %d -> %d", event.Before, event.Limit), 14), t.accent
 	}
