@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate/headgate/envoy/rig"
@@ -225,6 +226,7 @@ func TestTheBarShowsWhatIsOverTheLimit(t *testing.T) {
 	d.becomes(one(4, tenant{Tenant: "acme", Inflight: 6}, tenant{Tenant: "globex", Inflight: 2}))
 	p.shows(at, "4 over the limit, none is admitted until they end")
 	require.Equal(t, "1 | 50 50", bar(), "two of acme's and two of globex'")
+	require.Equal(t, `"+4"`, js[string](p, fmt.Sprintf(`(s => s === 'attr(data-over)' ? JSON.stringify(document.querySelector('%[1]s .beyond').dataset.over) : s)(getComputedStyle(document.querySelector('%[1]s .beyond'), '::after').content)`, at)))
 	beyond := js[bool](p, fmt.Sprintf(`(box => box('.beyond').left >= box('.gate').right - 1 && box('.beyond').width > 40)(of => document.querySelector('%s ' + of).getBoundingClientRect())`, at))
 	require.True(t, beyond)
 	d.becomes(one(4, tenant{Tenant: "acme", Inflight: 1}))
@@ -254,5 +256,9 @@ func TestWordsAreExplained(t *testing.T) {
 	for _, word := range []string{"permit", "key", "limit", "running", "waiting", "on hold", "headroom", "penalty", "breaker", "weight", "fair", "override", "domain"} {
 		require.Contains(t, "\n"+p.text("#words dt")+"\n", "\n"+word+"\n")
 	}
-	p.fits(1280)
+	for _, width := range []int64{360, 1280} {
+		p.do(chromedp.EmulateViewport(width, 800))
+		p.fits(width)
+		p.shoot("light", fmt.Sprintf("words-%d-light.png", width))
+	}
 }

@@ -5,7 +5,7 @@ package page
 // Policy is the page's content security policy.
 const Policy = "" +
 	"default-src 'none'; " +
-	"script-src 'sha256-HAA63YqFPobifCifz99At3beOb2wQCGP9EOM5DCpI1M='; " +
-	"style-src 'sha256-xHdHKZFjZph99cG5VdQEhmLvySZR96a824rHQ5l24n0='; " +
+	"script-src 'sha256-ZTeSnQ3qPKIqa+8ZYhrxwVxuYg+I88oBtvqNgUpo/3Y='; " +
+	"style-src 'sha256-OGchWwbpa2eF30f3Jil6Ple92rHGkdz01hLXeQi3y5w='; " +
 	"connect-src 'self'; img-src data:; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
