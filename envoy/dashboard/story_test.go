@@ -24,7 +24,72 @@ func (d *double) becomes(p *poolState) {
 	d.change(func(s *state) { s.Pools = []*poolState{p} })
 }
 
-// What the sentence, the badge and the answers say of a key, and what they must not say beside it.
+// sentences are what the page says of a key: the sentence at the top, the badge, the answers, and what these must not say.
+var sentences = []struct {
+	name             string
+	pool             func() *poolState
+	sentence, badge  string
+	answers, without string
+}{
+	{"healthy", func() *poolState { return one(8, tenant{Tenant: "acme", Inflight: 1}) },
+		"Free: nobody waits for a permit.", "Free", "No 429 and no failure of the provider since Envoy started", "reaker"},
+	{"it failed long ago", func() *poolState {
+		q := one(8, tenant{Tenant: "acme", Inflight: 8})
+		q.Outcomes["provider_failure"] = 3
+		return q
+	}, "Full: model gpt-4o — acme runs all 8; nobody waits", "Full", "No failure seen yet since this page opened", " ago"},
+	{"breaker open, all give up before the next try", func() *poolState {
+		q := one(8, tenant{Tenant: "acme", Queued: 2})
+		q.Keys[0].Breaker, q.Keys[0].BreakerChangeMs, q.Keys[0].OldestWaitMs, q.Outcomes["provider_failure"] = "open", 9000, 3900, 461
+		return q
+	}, "Provider: model gpt-4o — breaker open, next try in 9 s; 2 wait, the oldest for 3.9 s; the next try comes after their wait ends.", "Provider: breaker open",
+		"Its breaker opened after failures. It failed 461 times since Envoy started", "No 429"},
+	{"the oldest gives up before the next try", func() *poolState {
+		q := one(8, tenant{Tenant: "acme", Queued: 2})
+		q.Keys[0].Breaker, q.Keys[0].BreakerChangeMs, q.Keys[0].OldestWaitMs = "open", 2000, 3900
+		return q
+	}, "the oldest for 3.9 s; the next try comes after the oldest’s wait ends.", "Provider: breaker open", "Its breaker opened after failures.", "No failure"},
+	{"the next try comes soon enough", func() *poolState {
+		q := one(8, tenant{Tenant: "acme", Queued: 2})
+		q.Keys[0].Breaker, q.Keys[0].BreakerChangeMs, q.Keys[0].OldestWaitMs = "open", 1000, 3900
+		return q
+	}, "breaker open, next try in 1 s; 2 wait, the oldest for 3.9 s.", "Provider: breaker open", "The provider", "No failure"},
+	{"half open", func() *poolState {
+		q := one(8)
+		q.Keys[0].Breaker = "half_open"
+		return q
+	}, "Provider: model gpt-4o — breaker half open, a try is under way.", "Provider: breaker half open", "The provider", "No "},
+	{"penalty", func() *poolState {
+		q := one(8, tenant{Tenant: "acme", Inflight: 2})
+		q.Keys[0].Usable, q.Keys[0].PenaltyMs, q.Outcomes["provider_429"] = 5, 2100, 1
+		return q
+	}, "5 of 8 permits usable, penalty ends in 2.1 s", "Provider: slowed", "It answered 429 once since Envoy started", "No 429"},
+	{"all on hold for longer than they wait", func() *poolState {
+		q := one(2, tenant{Tenant: "acme", Queued: 1})
+		q.Keys[0].OnHold, q.Keys[0].HoldChangeMs, q.Keys[0].OldestWaitMs = 2, 60_000, 100
+		return q
+	}, "2 permits are on hold, first back in 60 s; 1 waits, for 100 ms; the first permit comes after its wait ends.", "Full", "The limit, and permits on hold", "breaker"},
+	{"share of the queue", func() *poolState {
+		q := one(2, tenant{Tenant: "acme", Inflight: 2, Queued: 20})
+		q.Keys[0].OldestWaitMs = 100
+		return q
+	}, "acme runs all 2; 20 wait, the oldest for 100 ms; acme has its share of the queue, its next is refused.", "Full", "acme\n 20; queue of 40", "more"},
+	{"not yet its share", func() *poolState {
+		q := one(2, tenant{Tenant: "acme", Inflight: 2, Queued: 19})
+		q.Keys[0].OldestWaitMs = 100
+		return q
+	}, "acme runs all 2; 19 wait, the oldest for 100 ms.", "Full", "acme\n 19; queue of 40", "more"},
+	{"over the limit", func() *poolState {
+		return one(4, tenant{Tenant: "acme", Inflight: 6}, tenant{Tenant: "globex", Inflight: 3})
+	},
+		"acme runs 6 of 9; 5 over the limit of 4; nobody waits", "Full", "acme\n: 6 of the 9 that run (67 %)", "of 4 ("},
+	{"limit set by hand, nobody remembers when", func() *poolState {
+		q := one(4, tenant{Tenant: "acme", Inflight: 4})
+		q.Keys[0].Source, q.Keys[0].Configured = "override", 64
+		return q
+	}, "acme runs all 4; limit set by hand, the configuration says 64; nobody waits", "Full", "The limit", "breaker"},
+}
+
 func TestTheSentenceSaysWhatIsTrue(t *testing.T) {
 	t.Parallel()
 	before := one(8)
@@ -32,70 +97,7 @@ func TestTheSentenceSaysWhatIsTrue(t *testing.T) {
 	d := listen(t, state{Domain: "default", Mode: "enforce", Workers: 2, Pools: []*poolState{before}})
 	p := open(t, d.page(), 1280, 900)
 	at := lane("model", "gpt-4o")
-	for i, c := range []struct {
-		name             string
-		pool             func() *poolState
-		sentence, badge  string
-		answers, without string
-	}{
-		{"healthy", func() *poolState { return one(8, tenant{Tenant: "acme", Inflight: 1}) },
-			"Free: nobody waits for a permit.", "Free", "No 429 and no failure of the provider since Envoy started", "reaker"},
-		{"it failed long ago", func() *poolState {
-			q := one(8, tenant{Tenant: "acme", Inflight: 8})
-			q.Outcomes["provider_failure"] = 3
-			return q
-		}, "Full: model gpt-4o — acme runs all 8; nobody waits", "Full", "No failure seen yet since this page opened", " ago"},
-		{"breaker open, all give up before the next try", func() *poolState {
-			q := one(8, tenant{Tenant: "acme", Queued: 2})
-			q.Keys[0].Breaker, q.Keys[0].BreakerChangeMs, q.Keys[0].OldestWaitMs, q.Outcomes["provider_failure"] = "open", 9000, 3900, 461
-			return q
-		}, "Provider: model gpt-4o — breaker open, next try in 9 s; 2 wait, the oldest for 3.9 s; the next try comes after their wait ends.", "Provider: breaker open",
-			"Its breaker opened after failures. It failed 461 times since Envoy started", "No 429"},
-		{"the oldest gives up before the next try", func() *poolState {
-			q := one(8, tenant{Tenant: "acme", Queued: 2})
-			q.Keys[0].Breaker, q.Keys[0].BreakerChangeMs, q.Keys[0].OldestWaitMs = "open", 2000, 3900
-			return q
-		}, "the oldest for 3.9 s; the next try comes after the oldest’s wait ends.", "Provider: breaker open", "Its breaker opened after failures.", "No failure"},
-		{"the next try comes soon enough", func() *poolState {
-			q := one(8, tenant{Tenant: "acme", Queued: 2})
-			q.Keys[0].Breaker, q.Keys[0].BreakerChangeMs, q.Keys[0].OldestWaitMs = "open", 1000, 3900
-			return q
-		}, "breaker open, next try in 1 s; 2 wait, the oldest for 3.9 s.", "Provider: breaker open", "The provider", "No failure"},
-		{"half open", func() *poolState {
-			q := one(8)
-			q.Keys[0].Breaker = "half_open"
-			return q
-		}, "Provider: model gpt-4o — breaker half open, a try is under way.", "Provider: breaker half open", "The provider", "No "},
-		{"penalty", func() *poolState {
-			q := one(8, tenant{Tenant: "acme", Inflight: 2})
-			q.Keys[0].Usable, q.Keys[0].PenaltyMs, q.Outcomes["provider_429"] = 5, 2100, 1
-			return q
-		}, "5 of 8 permits usable, penalty ends in 2.1 s", "Provider: slowed", "It answered 429 once since Envoy started", "No 429"},
-		{"all on hold for longer than they wait", func() *poolState {
-			q := one(2, tenant{Tenant: "acme", Queued: 1})
-			q.Keys[0].OnHold, q.Keys[0].HoldChangeMs, q.Keys[0].OldestWaitMs = 2, 60_000, 100
-			return q
-		}, "2 permits are on hold, first back in 60 s; 1 waits, for 100 ms; the first permit comes after its wait ends.", "Full", "The limit, and permits on hold", "breaker"},
-		{"share of the queue", func() *poolState {
-			q := one(2, tenant{Tenant: "acme", Inflight: 2, Queued: 20})
-			q.Keys[0].OldestWaitMs = 100
-			return q
-		}, "acme runs all 2; 20 wait, the oldest for 100 ms; acme has its share of the queue, its next is refused.", "Full", "acme\n 20; queue of 40", "more"},
-		{"not yet its share", func() *poolState {
-			q := one(2, tenant{Tenant: "acme", Inflight: 2, Queued: 19})
-			q.Keys[0].OldestWaitMs = 100
-			return q
-		}, "acme runs all 2; 19 wait, the oldest for 100 ms.", "Full", "acme\n 19; queue of 40", "more"},
-		{"over the limit", func() *poolState {
-			return one(4, tenant{Tenant: "acme", Inflight: 6}, tenant{Tenant: "globex", Inflight: 3})
-		},
-			"acme runs 6 of 9; 5 over the limit of 4; nobody waits", "Full", "acme\n: 6 of the 9 that run (67 %)", "of 4 ("},
-		{"limit set by hand, nobody remembers when", func() *poolState {
-			q := one(4, tenant{Tenant: "acme", Inflight: 4})
-			q.Keys[0].Source, q.Keys[0].Configured = "override", 64
-			return q
-		}, "acme runs all 4; limit set by hand, the configuration says 64; nobody waits", "Full", "The limit", "breaker"},
-	} {
+	for i, c := range sentences {
 		told := c.pool()
 		told.Outcomes["evaluated"] = int64(1000 - i) // an Envoy that has started anew: nothing happened since the page opened
 		d.becomes(told)

@@ -45,7 +45,8 @@ func why(pool *Pool, key *Key) finding {
 	return finding{}
 }
 
-// broken is the finding about a key whose breaker is open. Those that wait at it may have to give up before the next try.
+// broken is the finding about a key whose breaker is open. Those that wait at it may have to give up before the next
+// try.
 func broken(pool *Pool, key *Key) finding {
 	text := "provider: breaker open"
 	if key.BreakerChangeMillis > 0 {
