@@ -20,11 +20,11 @@ func TestTopShowsWhoHoldsThePermitsOnASmallScreen(t *testing.T) {
 	a := startAdmin(t, flood())
 	s := startScreen(t, 80, 24, nil, "--admin", a.address)
 	s.shows(`model +m1 +17 +17 +0 +13 +740ms acme 11 +zeta 6`,
-		`full: acme runs 11 of 17; zeta waits with 13`,
+		`full: acme runs 11 of 17; 13 wait, all zeta's`,
 		`provider: breaker open, next try in 12 s`,
-		`model +m2 +9\* +5 +2 +0 +– beta 3 +acme 2`,
+		`model +m2 +9\* +5 +2 +0 +– beta 3 +acme 2 +2 hold ▒`,
 		`gateway +– +137 +22 `,
-		`waits in model, last 10 minutes`, `p50 +980ms +·+▁+.*█?`, `p99 +2\.9s .*█`,
+		`waits in model, all keys, last 10 minutes`, `p50 +980ms +·+▁+.*█?`, `p99 +2\.9s .*█`,
 		`40,007 admitted, 3,150 of them after a wait, 12 refused`,
 		`(?m)^headgate|127\.0\.0\.1`, `enter look in .* q quit`)
 	s.keys("q")
@@ -47,7 +47,7 @@ var colourSequence = regexp.MustCompile(`\x1b\[(?:[0-9;:]*[;:])?(?:3[0-7]|4[0-7]
 func TestTopWithoutColours(t *testing.T) {
 	a := startAdmin(t, flood())
 	s := startScreen(t, 80, 24, []string{"NO_COLOR=please"}, "--admin", a.address)
-	s.shows(`> model +m3`, `acme 11 +│zeta 6 +│`, `▒▒`, `full: acme runs 11 of 17`)
+	s.shows(`> model +m3`, `acme 11 +│zeta 6 +│`, `2 hold ▒·`, `full: acme runs 11 of 17`)
 	s.keys("\x1b[B\r")
 	s.shows("recent requests")
 	require.NotRegexp(t, colourSequence, s.Sent())
@@ -220,7 +220,7 @@ func TestTopLooksIntoAKey(t *testing.T) {
 	s.shows(`▌ model +m1`)
 	s.keys("\r")
 	s.shows(`(?m)^  model/m1$`, `limit 17   17 run   0 on hold   13 wait, longest 740 ms`,
-		`breaker closed · 40 may wait up to 5 s · fair by tenant · per attempt`,
+		`breaker fine · 40 may wait up to 5 s · fair by tenant · per attempt`,
 		`acme +11 +0 +1`, `zeta +6 +13 +3`,
 		`expired +zeta +5\.0s +– +429 waited too long, POST …`, `aborted +zeta +1\.3s +900ms +200 POST /v1/chat/completions`,
 		`limit 12 -> 17`, `refused +zeta +– +– +429 no place`, `whole +acme +410ms +3\.2s`)

@@ -52,7 +52,7 @@ func TestTopOnARealGateway(t *testing.T) {
 	for i := range 4 { // of a queue of 8: it may have as many places as are free
 		waiting = append(waiting, gateway.Send(t, request(fmt.Sprint("z", i), "zeta")))
 	}
-	s.shows(`model +m1 +3 +3 +0 +4 +\S+ acme 3`, `zeta waits with 4, its next gets 429`)
+	s.shows(`model +m1 +3 +3 +0 +4 +\S+ acme 3`, `4 wait, all zeta's, whose next gets 429`)
 	refused := gateway.Do(t, request("late", "zeta"))
 	require.Equal(t, 429, refused.Status)
 
@@ -77,7 +77,7 @@ func TestTopOnARealGateway(t *testing.T) {
 	s.keys("u")
 	s.shows(`model/m1: limit 5 -> 3 \(the configuration's\), 2 wait`)
 	s.keys("y")
-	s.shows(`above the limit: 5 run, none is let in until fewer than 3 do`)
+	s.shows(`2 over the limit: 5 run, none is let in until fewer than 3 do`)
 	for i := range running {
 		gateway.Up.Open(fmt.Sprint("a", i))
 	}

@@ -91,7 +91,7 @@ func drawTopPictures(t *testing.T) {
 	}
 	for name, colours := range topPictures {
 		s := startScreenIn(t, colours, 96, 22, nil, "top", "--admin", admin)
-		s.shows(`full: .* of 8; it waits with \d\d`, `provider: breaker open`, `p99 .*█`, "q quit")
+		s.shows(`full: .* of 8; all \d\d that wait are its own`, `provider: breaker open`, `p99 .*█`, "q quit")
 		draw := func() string {
 			return string(s.SVG("headgate top: batch-jobs floods gpt-4o, and the others keep their share; the breaker of o3 is open"))
 		}

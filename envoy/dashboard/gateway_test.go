@@ -111,9 +111,9 @@ func TestPageTellsAFailingProviderOnTheGateway(t *testing.T) {
 	refused := g.Send(t, rig.Call{Model: "m2", Tenant: "acme"}).Wait()
 	require.Equal(t, 503, refused.Status)
 	p.shows("#sentence", "Provider: dash_broken m2 — breaker open, next try in ")
-	p.shows("#answers", "The provider", "Its breaker opened after failures. It failed 3 times since this page opened")
+	p.shows("#answers", "The provider", "Its breaker opened after failures. It failed 3 times in the last ")
 	p.shows("#refusals", "Breaker opened", "Refused", "the breaker is open after failures of the provider (503)")
-	p.shows(lane("dash_broken", "m2"), "Provider", "breaker open, next try in")
+	p.shows(lane("dash_broken", "m2"), "Provider: breaker open", "breaker open, next try in")
 }
 
 // More keys than one answer has: the page reads on where the answer says.

@@ -19,9 +19,10 @@ var scenes = []struct {
 	load  func() (state, []event)
 	shows []string
 }{
-	{"flooded", flooded, []string{"Full: model gpt-4o", "acme runs 11 of 17", "13 wait, the oldest for 4.2 s"}},
-	{"broken", broken, []string{"Provider: model gpt-4o", "breaker open, next try in 12 s", "5 wait"}},
-	{"shared", shared, []string{"Full: gpu", "45 of 40 run, for 23 tenants", "110 wait, the oldest for 63 s"}},
+	{"flooded", flooded, []string{"Full: model gpt-4o", "acme runs 11 of 17", "13 wait, the oldest for 4.2 s; acme has its share of the queue, its next is refused."}},
+	{"broken", broken, []string{"Provider: model gpt-4o", "breaker open, next try in 12 s", "5 wait, the oldest for 3.9 s; the next try comes after their wait ends."}},
+	{"shared", shared, []string{"Full: gpu — 45 run, for 23 tenants", "5 over the limit; limit lowered from 64 to 40 by hand, 3 min ago; 110 wait, the oldest for 63 s",
+		"model gpt-4o is shut (limit 0); 1 more pool is full or held up"}},
 	{"free", free, []string{"Free: nobody waits"}},
 }
 

@@ -90,8 +90,8 @@ type event struct {
 	Duration int    `json:"duration_ms,omitempty"`
 	Whole    *bool  `json:"whole,omitempty"`
 	Status   int    `json:"status,omitempty"`
-	Limit    int    `json:"limit,omitempty"`
-	Before   int    `json:"before,omitempty"`
+	Limit    int    `json:"limit"`
+	Before   int    `json:"before"`
 	Source   string `json:"source,omitempty"`
 }
 

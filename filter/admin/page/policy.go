@@ -5,7 +5,7 @@ package page
 // Policy is the page's content security policy.
 const Policy = "" +
 	"default-src 'none'; " +
-	"script-src 'sha256-K6kbY5okhXQiLAJVNvIWvUjnT2hdOCW3DyKcT/XkHXE='; " +
-	"style-src 'sha256-j5pP1il22cCOcuBjND9x/RWTVVEB+brJI/SYqb1l260='; " +
+	"script-src 'sha256-ZTeSnQ3qPKIqa+8ZYhrxwVxuYg+I88oBtvqNgUpo/3Y='; " +
+	"style-src 'sha256-OGchWwbpa2eF30f3Jil6Ple92rHGkdz01hLXeQi3y5w='; " +
 	"connect-src 'self'; img-src data:; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"

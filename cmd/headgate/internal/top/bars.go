@@ -1,6 +1,7 @@
 package top
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -43,7 +44,7 @@ func (t theme) bar(p *palette, key *Key, width int) string {
 		segments = append(segments, segment{label, rest, t.others[len(segments)%2], " "})
 	}
 	if key.OnHold > 0 {
-		segments = append(segments, segment{"", key.OnHold, t.held, "▒"})
+		segments = append(segments, segment{"on hold", key.OnHold, t.held, "▒"})
 	}
 	if free := whole - taken; free > 0 {
 		segments = append(segments, segment{"", free, t.dim, "·"})
@@ -85,7 +86,13 @@ func (t theme) segment(s segment, cells int) string {
 		return ""
 	}
 	if s.fill != " " {
-		return s.style.Render(strings.Repeat(s.fill, cells))
+		text := ""
+		for _, label := range []string{s.label, strings.TrimPrefix(s.label, "on ")} {
+			if long := fmt.Sprintf("%d %s ", s.n, label); label != "" && text == "" && len(long) < cells {
+				text = long
+			}
+		}
+		return s.style.Render(text + strings.Repeat(s.fill, cells-len(text)))
 	}
 	end := ""
 	if !t.colours && cells > 1 {

@@ -20,6 +20,9 @@ func TestABarShowsWhoHasThePermits(t *testing.T) {
 	require.Equal(t, "acme 5   │   │▒▒····", barOf(adminapi.Key{Limit: 10, Inflight: 7, OnHold: 1, Tenants: tenants}, 20))
 	require.Equal(t, "acme 5          │zeta 2│", barOf(adminapi.Key{Limit: 4, Inflight: 7, Tenants: tenants}, 24),
 		"more than the limit run: the bar is what runs")
+	require.Equal(t, "acme 5             │4 on hold ▒▒▒▒▒▒····", barOf(adminapi.Key{Limit: 10, Inflight: 5, OnHold: 4, Tenants: tenants[:1]}, 40),
+		"a label where there is room")
+	require.Equal(t, "acme 5   │4 hold ▒··", barOf(adminapi.Key{Limit: 10, Inflight: 5, OnHold: 4, Tenants: tenants[:1]}, 20))
 	require.Equal(t, "··········", barOf(adminapi.Key{Limit: 4}, 10))
 	require.Equal(t, "··········", barOf(adminapi.Key{}, 10), "closed")
 	require.Equal(t, "acme 5   │ot…rs 4│", barOf(adminapi.Key{Limit: 9, Inflight: 9, Tenants: tenants[:1]}, 18),

@@ -10,7 +10,7 @@ func (m *model) helpPage() []string {
 		{"/", "show what has a text in the name of its pool, key or tenants"},
 		{"s  S", "sort by the next column; backwards"},
 		{"l  (or a digit)", "change the key's limit; it asks before"},
-		{"u", "back to the configuration's limit"},
+		{"u", "back to the configuration's limit, where one was changed by hand; it asks before"},
 		{"L  U", "the same for the default of all keys of the pool"},
 		{"tab", "on a key's page: move the other list"},
 		{"q", "quit"},

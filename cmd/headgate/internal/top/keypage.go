@@ -24,7 +24,7 @@ const (
 func (m *model) keyPage(r row, room int) []string {
 	lines := m.keyHead(r)
 	if room >= 32 {
-		lines = append(append(lines, m.rule("waits in "+cutMiddle(shown(r.pool.Name), 30)+", last 10 minutes")),
+		lines = append(append(lines, m.rule(waitsTitle(r))),
 			m.sparks(r.pool)...)
 	}
 	left := max(6, room-len(lines)-2)
@@ -126,8 +126,12 @@ func ruleText(r row) string {
 	return strings.Join(append(parts, "per "+cmp.Or(shown(r.pool.Per), "request")), " · ")
 }
 
+// breakerName is a breaker's state in words. That it is closed is good news, which "closed" alone doesn't say.
 func breakerName(state string) string {
-	return strings.ReplaceAll(cmp.Or(shown(state), adminapi.BreakerClosed), "_", " ")
+	if state == adminapi.BreakerClosed || state == "" {
+		return "fine"
+	}
+	return strings.ReplaceAll(shown(state), "_", " ")
 }
 
 // tenantLines are a key's tenants below their titles.
@@ -231,7 +235,7 @@ func outcomeOf(t theme, event adminapi.Event) (string, lipgloss.Style) {
 	case "breaker_half_open":
 		return "breaker tries", t.warn
 	case "breaker_closed":
-		return "breaker closed", t.good
+		return "breaker fine", t.good
 	case "limit_changed":
 		return cutEnd(fmt.Sprintf("limit %d -> %d", event.Before, event.Limit), 14), t.accent
 	}

@@ -117,8 +117,8 @@ func (c change) was() string {
 	return strings.Join(texts, " + ")
 }
 
-// text is the change in a sentence.
-func (c change) text() string {
+// text is the change in a sentence, with so many cells of the name.
+func (c change) text(room int) string {
 	to := strconv.FormatInt(c.limit, 10)
 	switch {
 	case c.back && c.inherits:
@@ -132,7 +132,7 @@ func (c change) text() string {
 	case len(c.parts) > 1:
 		to += fmt.Sprintf(" at each of %d gateways (%d together)", len(c.parts), c.limit*int64(len(c.parts)))
 	}
-	return fmt.Sprintf("%s: limit %s -> %s, %d wait.", cutMiddle(c.name, 40), c.was(), to, c.waiting)
+	return fmt.Sprintf("%s: limit %s -> %s, %d wait.", cutMiddle(c.name, room), c.was(), to, c.waiting)
 }
 
 // answer takes a key press as a part of an answer.

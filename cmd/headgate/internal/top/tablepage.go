@@ -208,14 +208,22 @@ func (m *model) rowLine(c columns, r row, chosen bool) string {
 	return mark + strings.Join(parts, " ")
 }
 
+// waitsTitle says whose waits are drawn: those of the row's pool, whichever of its keys they were for.
+func waitsTitle(r row) string {
+	title := "waits in " + cutMiddle(shown(r.pool.Name), 30)
+	if !r.isOnlyKey() {
+		title += ", all keys"
+	}
+	return title + ", last 10 minutes"
+}
+
 // waitsPanel is how long requests waited in the chosen row's pool, and how they ended. On a low screen there is none.
 func (m *model) waitsPanel(room int) []string {
 	r, ok := m.chosen()
 	if !ok || room < 13 {
 		return nil
 	}
-	title := "waits in " + cutMiddle(shown(r.pool.Name), 30) + ", last 10 minutes"
-	return append(append([]string{m.rule(title)}, m.sparks(r.pool)...), m.outcomesLine(r.pool))
+	return append(append([]string{m.rule(waitsTitle(r))}, m.sparks(r.pool)...), m.outcomesLine(r.pool))
 }
 
 // sparks draws the percentiles of a pool's waits, each with its newest figure.

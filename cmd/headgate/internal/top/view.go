@@ -2,11 +2,14 @@ package top
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
+
+	"github.com/headgate/headgate/cmd/headgate/internal/adminapi"
 )
 
 // The least screen that has room for anything.
@@ -170,7 +173,7 @@ func (m *model) waitingPage() []string {
 func (m *model) foot() (string, *tea.Cursor) {
 	t := m.theme
 	if m.ask.kind != questionNone {
-		line, at := m.ask.prompt(t)
+		line, at := m.ask.prompt(t, m.width)
 		line = ansi.Truncate(line, m.width, "…")
 		if at < 0 {
 			return line, nil
@@ -189,17 +192,21 @@ func (m *model) foot() (string, *tea.Cursor) {
 
 // hints are the keys that matter on this page, as many as there is room for.
 func (m *model) hints() string {
-	keys := [][2]string{{"↑↓", "move"}, {"enter", "look in"}, {"l", "limit"}, {"u", "undo"}, {"/", "filter"},
+	keys := [][2]string{{"↑↓", "move"}, {"enter", "look in"}, {"l", "limit"}, {"/", "filter"},
 		{"s", "sort"}, {"?", "help"}, {"q", "quit"}}
 	switch m.page {
 	case pageKey:
-		keys = [][2]string{{"esc", "back"}, {"↑↓", "scroll"}, {"tab", "other list"}, {"l", "limit"}, {"u", "undo"},
+		keys = [][2]string{{"esc", "back"}, {"↑↓", "scroll"}, {"tab", "other list"}, {"l", "limit"},
 			{"?", "help"}, {"q", "quit"}}
 	case pageHelp, pageLines:
 		keys = [][2]string{{"any key", "back"}}
 	}
 	if m.options.Own != nil && m.page == pageTable {
-		keys = append(keys[:6:6], [2]string{"g", "log"}, [2]string{"?", "help"}, [2]string{"q", "end"})
+		keys = append(keys[:5:5], [2]string{"g", "log"}, [2]string{"?", "help"}, [2]string{"q", "end"})
+	}
+	if back := m.backHint(); back != "" { // it matters more than sorting, for which there may be no room then
+		keys = slices.DeleteFunc(keys, func(key [2]string) bool { return key[0] == "s" })
+		keys = append(keys, [2]string{"u", back}, [2]string{"s", "sort"})
 	}
 	line := ""
 	for _, key := range keys {
@@ -211,8 +218,21 @@ func (m *model) hints() string {
 	return line
 }
 
+// backHint says what u takes back, where there is something.
+func (m *model) backHint() string {
+	r, ok := m.chosen()
+	if !ok || r.key.Source != adminapi.SourceOverride || m.page == pageHelp || m.page == pageLines {
+		return ""
+	}
+	back := fmt.Sprintf("back to %d", r.key.Configured)
+	if m.width >= 110 {
+		back += ", as configured"
+	}
+	return back
+}
+
 // prompt is a question's line, and at which cell the cursor stands. Below 0: there is none.
-func (q *question) prompt(t theme) (string, int) {
+func (q *question) prompt(t theme, width int) (string, int) {
 	typed := string(q.line)
 	lead := " "
 	switch q.kind {
@@ -225,7 +245,7 @@ func (q *question) prompt(t theme) (string, int) {
 	case questionEnd:
 		return " " + t.warn.Render("End the gateway? Requests that run may finish. y/n"), -1
 	case questionConfirm:
-		return q.confirmLine(t), -1
+		return q.confirmLine(t, width), -1
 	}
 	line := t.accent.Render(lead) + t.text.Render(typed)
 	if q.problem != "" {
@@ -243,16 +263,18 @@ func (q *question) whichLine(t theme) string {
 	return line + t.text.Render("a: all") + "  " + t.bad.Render(q.problem)
 }
 
-func (q *question) confirmLine(t theme) string {
+// confirmLine names what is about to change. Where the screen is narrow the name is cut, and not the limits behind it.
+func (q *question) confirmLine(t theme, width int) string {
+	text := q.change.text(max(8, min(40, width-7-widthOf(q.change.text(0)))))
 	switch {
 	case q.problem != "" && q.change.back:
 		return " " + t.bad.Render(q.problem) + t.dim.Render("  n: leave it")
 	case q.problem != "":
 		return " " + t.bad.Render(q.problem) + t.dim.Render("  enter: again  n: leave it")
 	case q.busy:
-		return " " + t.dim.Render(q.change.text()+" ...")
+		return " " + t.dim.Render(text+" ...")
 	}
-	return " " + t.warn.Render(q.change.text()) + " " + t.strong.Render("y/n")
+	return " " + t.warn.Render(text) + " " + t.strong.Render("y/n")
 }
 
 // linesPage is what the gateway of this process has said last.

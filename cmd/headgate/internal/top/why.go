@@ -26,14 +26,12 @@ type finding struct {
 // why says in a sentence what keeps a key's requests from running, and whether that is the provider or the limit.
 func why(pool *Pool, key *Key) finding {
 	switch {
-	case key.Breaker == adminapi.BreakerOpen && key.BreakerChangeMillis > 0:
-		return finding{troubleRefuses, "provider: breaker open, next try in " + until(key.BreakerChangeMillis)}
 	case key.Breaker == adminapi.BreakerOpen:
-		return finding{troubleRefuses, "provider: breaker open"}
+		return broken(pool, key)
 	case key.Breaker == adminapi.BreakerHalfOpen:
 		return finding{troubleRefuses, "provider: breaker half open, one request tries whether it answers again"}
 	case key.Limit == 0:
-		return finding{troubleRefuses, "closed: the limit is 0, every request is refused"}
+		return finding{troubleRefuses, "shut: the limit is 0, every request is refused"}
 	case key.Usable < key.Limit:
 		return reduced(pool, key)
 	case key.Inflight+key.OnHold >= key.Limit:
@@ -47,24 +45,50 @@ func why(pool *Pool, key *Key) finding {
 	return finding{}
 }
 
+// broken is the finding about a key whose breaker is open. Those that wait at it may have to give up before the next
+// try.
+func broken(pool *Pool, key *Key) finding {
+	text := "provider: breaker open"
+	if key.BreakerChangeMillis > 0 {
+		text += ", next try in " + until(key.BreakerChangeMillis)
+	}
+	if key.Queued > 0 {
+		text += "; " + waiters(key, "")
+		if key.BreakerChangeMillis >= pool.MaxWaitMillis {
+			text += ", the next try comes after their wait ends"
+		}
+	}
+	return finding{troubleRefuses, text}
+}
+
 // full is the finding about a key whose permits are all taken.
 func full(pool *Pool, key *Key) finding {
 	f := finding{troubleFull, "full: " + holders(key)}
-	if key.Inflight > key.Limit {
-		f.text = fmt.Sprintf("above the limit: %d run, none is let in until fewer than %d do", key.Inflight, key.Limit)
+	named := ""
+	if key.Inflight > 0 && len(key.Tenants) > 0 {
+		named = key.Tenants[0].Tenant
 	}
-	return f.withQueue(pool, key)
+	if key.Inflight > key.Limit {
+		named = ""
+		f.text = fmt.Sprintf("%d over the limit: %d run, none is let in until fewer than %d do", key.Inflight-key.Limit,
+			key.Inflight, key.Limit)
+	}
+	return f.withQueue(pool, key, named)
 }
 
-// withQueue adds what the state of the queue is.
-func (f finding) withQueue(pool *Pool, key *Key) finding {
+// withQueue adds what the state of the queue is. The text has named this tenant.
+func (f finding) withQueue(pool *Pool, key *Key, named string) finding {
 	switch {
 	case pool.Queue > 0 && key.Queued >= pool.Queue*max(1, len(key.Shares)):
 		return finding{troubleRefuses, f.text + fmt.Sprintf("; the queue of %d is full, the next gets 429", key.Queued)}
 	case key.Queued > 0 && pool.Fair && len(key.Shares) < 2 && hasWholeShare(pool.Queue, key):
-		return finding{troubleRefuses, f.text + "; " + waiters(key) + ", its next gets 429"}
+		whose := "whose"
+		if most, _ := mostWaiting(key); most.Tenant == named {
+			whose = "its"
+		}
+		return finding{troubleRefuses, fmt.Sprintf("%s; %s, %s next gets 429", f.text, waiters(key, named), whose)}
 	case key.Queued > 0:
-		return finding{max(f.trouble, troubleWaiting), f.text + "; " + waiters(key)}
+		return finding{max(f.trouble, troubleWaiting), f.text + "; " + waiters(key, named)}
 	case pool.Queue == 0 && f.trouble >= troubleFull && key.Inflight+key.OnHold >= min(key.Limit, key.Usable):
 		return finding{f.trouble, f.text + "; no queue, the next gets 429"}
 	}
@@ -82,7 +106,7 @@ func reduced(pool *Pool, key *Key) finding {
 	if change > 0 {
 		text += ", more in " + until(change)
 	}
-	return finding{troubleFull, text}.withQueue(pool, key)
+	return finding{troubleFull, text}.withQueue(pool, key, "")
 }
 
 // holders says who has a key's permits.
@@ -126,20 +150,26 @@ func mostWaiting(key *Key) (most adminapi.Tenant, known bool) {
 	return most, most.Queued > 0
 }
 
-// waiters says who waits.
-func waiters(key *Key) string {
-	text := fmt.Sprintf("%d wait", key.Queued)
-	if most, known := mostWaiting(key); known {
-		who := brief(most.Tenant)
-		if most.Inflight > 0 && most.Tenant == key.Tenants[0].Tenant { // the sentence has just named it
-			who = "it"
-		}
-		text = fmt.Sprintf("%s waits with %d", who, most.Queued)
-		if most.Queued < key.Queued {
-			text += fmt.Sprintf(" of %d", key.Queued)
-		}
+// waiters says how many wait, and who has most of them: "its", where the sentence has named the tenant.
+func waiters(key *Key, named string) string {
+	most, known := mostWaiting(key)
+	whose := brief(most.Tenant) + "'s"
+	if known && most.Tenant == named {
+		whose = "its own"
 	}
-	return text
+	switch {
+	case !known && key.Queued == 1:
+		return "1 waits"
+	case !known:
+		return fmt.Sprintf("%d wait", key.Queued)
+	case key.Queued == 1:
+		return "1 waits, " + whose
+	case most.Queued == key.Queued && most.Tenant == named:
+		return fmt.Sprintf("all %d that wait are its own", key.Queued)
+	case most.Queued == key.Queued:
+		return fmt.Sprintf("%d wait, all %s", key.Queued, whose)
+	}
+	return fmt.Sprintf("%d wait, %d of them %s", key.Queued, most.Queued, whose)
 }
 
 // brief is a tenant's name in a sentence.
