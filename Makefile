@@ -2,16 +2,15 @@
 
 GO ?= go
 GOLANGCI_LINT := v2.15.0
-VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
 .DEFAULT_GOAL := help
-.PHONY: help build module run test clients check bench explore mutants format lint clean
+.PHONY: help build module run test clients check dist image bench explore mutants format lint clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 16
 
 build: module ## build/headgate.wasm (the filter) and build/headgate (the tool)
-	@CGO_ENABLED=0 $(GO) build -buildvcs=false -trimpath -ldflags='-s -w -X main.version=$(VERSION)' -o build/headgate ./cmd/headgate
+	@GOOS= GOARCH= TOOL_OS='$(GOOS)' TOOL_ARCH='$(GOARCH)' $(GO) run ./build/maketool build/headgate.wasm build/headgate
 
 module:
 	@GOOS= GOARCH= $(GO) run ./build/makemodule build/headgate.wasm
@@ -29,6 +28,12 @@ clients: build ## what needs Node.js: the test with the JavaScript client, and a
 	@build/get-clients javascript >/dev/null
 	@build/get-clients axe >/dev/null
 	@ENVOY="$$(build/get-envoy)" && export ENVOY && $(GO) test -count=1 -tags javascript -run JavaScript ./envoy/clients ./envoy/dashboard
+
+dist: ## a release in dist/: docs/releasing.md says what is in it
+	@GOOS= GOARCH= $(GO) run ./build/makedist
+
+image: ## container images, pushed to REGISTRY: docs/images.md says which
+	@GOOS= GOARCH= $(GO) run ./build/makeimages -registry '$(REGISTRY)' -base '$(BASE)'
 
 check: lint test ## what a change must pass: format, vet, lint, tidy, test
 
@@ -72,4 +77,4 @@ format: ## format the code
 	@gofmt -w */
 
 clean: ## remove what was built and fetched
-	@rm -rf build/headgate build/headgate.wasm .tools
+	@rm -rf build/headgate build/headgate.wasm dist .tools

@@ -79,6 +79,7 @@ func rootCommand(term terminal) *cobra.Command {
 	root.AddCommand(
 		runCommand(term), renderCommand(term), checkCommand(term), topCommand(term),
 		envoyCommand(term), completionCommand(term), versionCommand(term))
+	root.AddCommand(manualCommand(term))
 	root.SetHelpCommand(helpCommand())
 	return root
 }
