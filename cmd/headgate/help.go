@@ -55,12 +55,7 @@ func printHelp(w io.Writer, c *cobra.Command) {
 // comes last.
 func printFlags(w io.Writer, flags *pflag.FlagSet) {
 	last := sectionOf(flags.Lookup("help"))
-	sections := []string{}
-	flags.VisitAll(func(f *pflag.Flag) {
-		if title := sectionOf(f); title != last && !slices.Contains(sections, title) {
-			sections = append(sections, title)
-		}
-	})
+	sections := slices.DeleteFunc(sectionsOf(flags), func(title string) bool { return title == last })
 	for _, title := range append(sections, last) {
 		fmt.Fprintf(w, "\n%s:\n", title)
 		flags.VisitAll(func(f *pflag.Flag) {
@@ -71,14 +66,20 @@ func printFlags(w io.Writer, flags *pflag.FlagSet) {
 	}
 }
 
-func printFlag(w io.Writer, f *pflag.Flag) {
-	value, usage := pflag.UnquoteUsage(f)
+// flagUsage is what stands behind a flag's name, and what the flag is for.
+func flagUsage(f *pflag.Flag) (value, usage string) {
+	value, usage = pflag.UnquoteUsage(f)
 	if isSwitch(f) {
 		value = "[on|off]"
 	}
 	if f.DefValue != "" {
 		usage += " (default " + f.DefValue + ")"
 	}
+	return value, usage
+}
+
+func printFlag(w io.Writer, f *pflag.Flag) {
+	value, usage := flagUsage(f)
 	name := strings.TrimSpace("--" + f.Name + " " + value)
 	fmt.Fprintf(w, "  %-*s", usageColumn-2, name)
 	for i, line := range wrapped(usage, usageWidth) {

@@ -30,7 +30,7 @@ func TestFinding_D9_TheUsageHasSectionsInTheOrderOfUse(t *testing.T) {
 }
 
 func TestFinding_D9_TheUsageOfAFlagIsWholeSentences(t *testing.T) {
-	for _, command := range []string{"run", "render", "check", "top", "fleet", "envoy", "completion", "version"} {
+	for _, command := range []string{"run", "render", "check", "top", "fleet", "schema", "envoy", "completion", "version"} {
 		for name, flag := range flagsOf(t, command) {
 			require.Regexp(t, `^[A-Z].*\.$`, flag.meaning, name)
 		}
@@ -77,7 +77,7 @@ func TestFinding_D9_CompletionScriptsAreForTheirShells(t *testing.T) {
 // A completion script asks headgate itself what could come next.
 func TestFinding_D9_CommandsAndFlagsAreCompleted(t *testing.T) {
 	for words, want := range map[string][]string{
-		"":                                 {"run", "render", "check", "top", "fleet", "envoy", "completion", "version", "help"},
+		"":                                 {"run", "render", "check", "top", "fleet", "schema", "envoy", "completion", "version", "help"},
 		"render ":                          {"envoy", "istio"},
 		"completion ":                      {"bash", "zsh", "fish"},
 		"top --":                           {"--admin", "--once", "--json", "--interval", "--help"},

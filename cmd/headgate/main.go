@@ -78,7 +78,8 @@ func rootCommand(term terminal) *cobra.Command {
 	newFlagSet(root).addSwitch(&printsVersion, "version", "Print the version, and end.")
 	root.AddCommand(
 		runCommand(term), renderCommand(term), checkCommand(term), topCommand(term), fleetCommand(term),
-		envoyCommand(term), completionCommand(term), versionCommand(term))
+		schemaCommand(term), envoyCommand(term), completionCommand(term), versionCommand(term))
+	root.AddCommand(manualCommand(term))
 	root.SetHelpCommand(helpCommand())
 	return root
 }

@@ -35,9 +35,9 @@ const (
 
 // usageErrors are wrong arguments and the error that they get.
 var usageErrors = []struct{ args, want string }{
-	{"", "no command: want run, render, check, top, fleet, envoy, completion, version or help (try `headgate help`)"},
-	{"serve", "no command \"serve\": want run, render, check, top, fleet, envoy, completion, version or help (try `headgate help`)"},
-	{"help serve", "no command \"serve\": want run, render, check, top, fleet, envoy, completion, version or help (try `headgate help`)"},
+	{"", "no command: want run, render, check, top, fleet, schema, envoy, completion, version or help (try `headgate help`)"},
+	{"serve", "no command \"serve\": want run, render, check, top, fleet, schema, envoy, completion, version or help (try `headgate help`)"},
+	{"help serve", "no command \"serve\": want run, render, check, top, fleet, schema, envoy, completion, version or help (try `headgate help`)"},
 	{"version now", "unexpected argument \"now\" (see `headgate help version`)"},
 	{"run", "--upstream is missing: where is the model API? e.g. --upstream https://api.example.com"},
 	{"run --upstream", "flag needs an argument: --upstream (see `headgate help run`)"},
