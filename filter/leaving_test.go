@@ -35,3 +35,14 @@ func TestAConfigurationThatEndsStoresWhatIsLeft(t *testing.T) {
 	b, _, _ := g.host.SharedData().Get(workerTable)
 	require.Len(t, b, 5+24, "one seat: the new configuration's")
 }
+
+// A stage of which no pool is has no seat, and leaves without one.
+func TestAStageWithoutPoolsEndsInPeace(t *testing.T) {
+	g := startStages(t, 1, config(all(1)))
+	g.reloadBoth(config(all(2)))
+	g.attempts.Retire()
+	g.host.Run(20 * ms)
+	for _, line := range g.host.Logs() {
+		require.NotContains(t, line.Message, "panic")
+	}
+}

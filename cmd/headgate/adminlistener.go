@@ -56,12 +56,31 @@ func (a *adminListener) makeWay() {
 	a.AddrPort = netip.AddrPortFrom(a.Addr(), 0)
 }
 
-// errAdminLost says that another gateway has taken the default address between the look at it and Envoy's start.
-var errAdminLost = errors.New("the admin listener's address was taken meanwhile")
+// errPortLost says that somebody has taken a port of our choice between the look at it and Envoy's start. There is
+// another one now.
+var errPortLost = errors.New("a port was taken meanwhile")
 
-// isLost reports whether that is why Envoy did not start.
-func (a *adminListener) isLost(reason string) bool {
-	return a.isOn() && !a.given && !a.moved && strings.Contains(reason, "cannot bind '"+a.String()+"'")
+// startTries is how often Envoy is started with other ports.
+const startTries = 4
+
+// replaceLost chooses another port for the one that Envoy's log says it could not have; false: it was none of our
+// choice.
+func (p *runPlan) replaceLost(log string) bool {
+	switch {
+	case p.admin.isOn() && !p.admin.given && !p.admin.moved && isTaken(log, p.admin.AddrPort):
+		p.admin.makeWay()
+		return true
+	case isTaken(log, p.envoyAdmin):
+		port, err := freePort()
+		p.envoyAdmin = port
+		return err == nil
+	}
+	return false
+}
+
+// isTaken reports whether Envoy's log says that it could not have an address. Other lines may come after that one.
+func isTaken(log string, address netip.AddrPort) bool {
+	return strings.Contains(log, "cannot bind '"+address.String()+"'")
 }
 
 // freePort is a port of loopback that is free now. Envoy's own admin interface gets it: both it and the cluster that

@@ -216,12 +216,15 @@ func signalMeaning(signal syscall.Signal) string {
 	return ""
 }
 
-func (p *envoyProcess) reasonFromLog() string {
+func (p *envoyProcess) reasonFromLog() string { return endReason(p.log()) }
+
+// log is Envoy's log, or why it can't be read.
+func (p *envoyProcess) log() string {
 	log, err := os.ReadFile(p.logPath())
 	if err != nil {
 		return err.Error()
 	}
-	return endReason(string(log))
+	return string(log)
 }
 
 // stop ends Envoy, by force if it does not end soon. Envoy has ended when stop returns.

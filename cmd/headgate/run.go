@@ -157,10 +157,10 @@ func (p *runPlan) run(asked *signals, term terminal) error {
 	if err != nil {
 		return err
 	}
-	err = p.serve(asked, term, binary)
-	if errors.Is(err, errAdminLost) {
-		p.admin.makeWay()
-		err = p.serve(asked, term, binary)
+	for range startTries {
+		if err = p.serve(asked, term, binary); !errors.Is(err, errPortLost) {
+			break
+		}
 	}
 	return err
 }
@@ -231,9 +231,9 @@ func (p *runPlan) serve(asked *signals, term terminal, binary string) error {
 		return errors.Join(err, dir.remove())
 	}
 	address, err := proxy.ready(asked.end)
-	if err != nil && p.admin.isLost(proxy.reasonFromLog()) {
+	if err != nil && p.replaceLost(proxy.log()) {
 		proxy.stop()
-		return errors.Join(errAdminLost, dir.remove())
+		return errors.Join(errPortLost, dir.remove())
 	}
 	if err == nil && changes != nil {
 		// Envoy is ready even when it has refused a part: it then answers 500 in its place.

@@ -144,6 +144,9 @@ func (s *seat) mayComplain(now int64) bool {
 // leave gives the seat up, once nothing is held or waited for.
 func (r *Records) leave() {
 	s := &r.seat
+	if !r.Seated() { // as in a stage of which no pool is
+		return
+	}
 	for range maxSwaps {
 		cas, res := r.readTable(&s.table)
 		if res != stored {
