@@ -393,6 +393,7 @@ func TestTheGatewaysImageIsAnEnvoyImageWithTheTool(t *testing.T) {
 	file, err := img.ConfigFile()
 	require.NoError(t, err)
 	require.Equal(t, []string{"/opt/headgate/headgate"}, file.Config.Entrypoint)
+	require.Equal(t, "65532:65532", file.Config.User, "the base's program would have root's rights")
 	require.Equal(t, []string{"ENVOY_UID=101", "PATH=/opt/headgate/:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/tmp"}, file.Config.Env)
 	requireGovernedGateway(t, unpack(t, img), file.Config.Env)
 }
