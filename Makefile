@@ -63,7 +63,7 @@ bench: build ## what Headgate costs, in docs/performance.md; HAProxy and rustc a
 explore: build ## the long explorations: more schedules, bigger scopes
 	@$(GO) test -count=1 -v -timeout 2h ./admission -run Explore -explore
 	@$(GO) test -count=1 -v -timeout 2h ./filter -run 'Sim|Adversary' -explore
-	@ENVOY="$$(build/get-envoy)" && export ENVOY && $(GO) test -count=1 -v -timeout 2h ./envoy -run Memory -explore
+	@ENVOY="$$(build/get-envoy)" && export ENVOY && $(GO) test -count=1 -v -timeout 2h ./envoy -run 'Memory|RandomTenants' -explore
 
 mutants: ## what the tests would not notice; docs/mutants.md has the flags. Takes hours
 	@$(GO) run ./build/mutants $(MUTANTS)
