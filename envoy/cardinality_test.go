@@ -14,9 +14,10 @@ import (
 	"github.com/headgate/headgate/envoy/rig"
 )
 
-// Random tenants and models, with the page open, leave the number of Envoy's stats and its memory where they were.
+// Random tenants and models, with the page open, leave the number of Envoy's stats and its memory where they were: after
+// the warm-up it may grow by 8 MiB, which is 40 bytes for each of the 200,000 requests that -explore makes.
 func TestCase_O29_RandomTenantsAndModelsStayBounded(t *testing.T) {
-	const warmUp, maxKeys, allowed = 5000, 64, 16 << 20
+	const warmUp, maxKeys, allowed = 5000, 64, 8 << 20
 	requests := 15_000
 	if *explore {
 		requests = 200_000
