@@ -5,7 +5,7 @@ GOLANGCI_LINT := v2.15.0
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
 .DEFAULT_GOAL := help
-.PHONY: help build module run test clients check bench explore mutants format lint clean
+.PHONY: help build module run test clients check bench explore mutants pictures format lint clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -59,6 +59,9 @@ LINTER_SOURCE := github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
 bench: build ## what Headgate costs, in docs/performance.md; HAProxy and rustc are compared if they are there
 	@ENVOY="$$(build/get-envoy)" && export ENVOY && $(GO) run ./envoy/bench -write
+
+pictures: build ## the pictures of the page and of the terminal in the documents, from a real gateway under load
+	@ENVOY="$$(build/get-envoy)" && export ENVOY && $(GO) test -count=1 ./envoy/dashboard ./cmd/headgate -run Pictures -rewrite
 
 explore: build ## the long explorations: more schedules, bigger scopes
 	@$(GO) test -count=1 -v -timeout 2h ./admission -run Explore -explore
