@@ -4,7 +4,7 @@ GO ?= go
 GOLANGCI_LINT := v2.15.0
 
 .DEFAULT_GOAL := help
-.PHONY: help build module run test clients check dist image bench explore mutants format lint clean
+.PHONY: help build module run test clients check dist image bench explore mutants pictures format lint clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -78,13 +78,16 @@ HADOLINT = .tools/hadolint-$(HADOLINT_VERSION)/bin/hadolint
 bench: build ## what Headgate costs, in docs/performance.md; HAProxy and rustc are compared if they are there
 	@ENVOY="$$(build/get-envoy)" && export ENVOY && $(GO) run ./envoy/bench -write
 
+pictures: build ## the pictures of the page and of the terminal in the documents, from a real gateway under load
+	@ENVOY="$$(build/get-envoy)" && export ENVOY && $(GO) test -count=1 ./envoy/dashboard ./cmd/headgate -run Pictures -rewrite
+
 explore: build ## the long explorations: more schedules, bigger scopes
 	@$(GO) test -count=1 -v -timeout 2h ./admission -run Explore -explore
 	@$(GO) test -count=1 -v -timeout 2h ./filter -run 'Sim|Adversary' -explore
 	@$(GO) test -count=1 -v -timeout 2h ./cluster/clustersim -run 'Sim$$|Sizing' -explore
 	@$(GO) test -count=1 -v -timeout 2h ./cluster/store -run Ledger -rapid.checks 20000
 	@$(GO) test -count=1 -v -timeout 1h ./build/dist -explore
-	@ENVOY="$$(build/get-envoy)" && export ENVOY && $(GO) test -count=1 -v -timeout 2h ./envoy -run Memory -explore
+	@ENVOY="$$(build/get-envoy)" && export ENVOY && $(GO) test -count=1 -v -timeout 2h ./envoy -run 'Memory|RandomTenants' -explore
 
 mutants: ## what the tests would not notice; docs/mutants.md has the flags. Takes hours
 	@$(GO) run ./build/mutants $(MUTANTS)

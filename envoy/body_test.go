@@ -347,7 +347,7 @@ func TestCase_O22_UngovernedUploadsAreNotLookedAt(t *testing.T) {
 	env.DrainCheck(t, "model", 1, bodyCall("", llm("m", 0), rig.Delivery{}))
 }
 
-var explore = flag.Bool("explore", false, "make 100,000 requests where the memory is measured")
+var explore = flag.Bool("explore", false, "make 100,000 requests and more where memory is measured")
 
 // Nothing of a request stays in memory. A leak of a tenth of the body would show, and so would one of the filter's
 // state for each request.

@@ -54,6 +54,11 @@ func startScreenIn(t *testing.T, colours screentest.Colours, width, height int, 
 // shows waits until the screen shows all of the patterns.
 func (s *screen) shows(patterns ...string) {
 	s.t.Helper()
+	s.showsWithin(screenWithin, patterns...)
+}
+
+func (s *screen) showsWithin(bound time.Duration, patterns ...string) {
+	s.t.Helper()
 	lacks := func() string {
 		text := s.Text()
 		for _, pattern := range patterns {
@@ -63,7 +68,7 @@ func (s *screen) shows(patterns ...string) {
 		}
 		return ""
 	}
-	if !rig.Poll(screenWithin, func() bool { return lacks() == "" }) {
+	if !rig.Poll(bound, func() bool { return lacks() == "" }) {
 		s.t.Fatalf("the screen lacks %q:\n%s", lacks(), s.Text())
 	}
 }

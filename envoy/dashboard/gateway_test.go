@@ -27,18 +27,21 @@ type governed struct {
 // govern starts a gateway with these pools, and the admin listener beside it.
 func govern(t *testing.T, domain, pools string) *governed {
 	t.Helper()
-	plugin := func(stage string) string {
-		return fmt.Sprintf(`{"stage": %q, "domain": %q, "identity": {"tenant": [{"header": "x-tenant", "trusted": true}], "model": [{"header": "x-model"}]},
-			"deadline": {"headers": ["x-request-timeout-ms"]}, "pools": %s}`, stage, domain, pools)
-	}
+	return governWith(t, domain, fmt.Sprintf(`{"stage": %%q, "domain": %q, "identity": {"tenant": [{"header": "x-tenant", "trusted": true}], "model": [{"header": "x-model"}]},
+		"deadline": {"headers": ["x-request-timeout-ms"]}, "pools": %s}`, domain, pools))
+}
+
+// governWith is govern with a whole configuration, in which %q is the stage.
+func governWith(t *testing.T, domain, configuration string) *governed {
+	t.Helper()
 	e := rig.Shared(t, 2)
-	env := rig.New(t, e, rig.Setup{Raw: plugin("request")})
+	env := rig.New(t, e, rig.Setup{Raw: fmt.Sprintf(configuration, "request")})
 	module, err := rig.WasmPath()
 	require.NoError(t, err)
 	port, err := rig.FreePort()
 	require.NoError(t, err)
 	name := domain + "-admin"
-	require.NoError(t, e.SetListener(rig.HTTPListener(name, port, []rig.Object{rig.WasmFilter(name, "headgate", module, plugin("admin"))}, nil, nil)))
+	require.NoError(t, e.SetListener(rig.HTTPListener(name, port, []rig.Object{rig.WasmFilter(name, "headgate", module, fmt.Sprintf(configuration, "admin"))}, nil, nil)))
 	t.Cleanup(func() { require.NoError(t, e.Remove(name)) })
 	return &governed{Env: env, url: fmt.Sprintf("http://127.0.0.1:%d/headgate/", port)}
 }

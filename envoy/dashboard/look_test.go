@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/chromedp/cdproto/emulation"
@@ -67,11 +68,13 @@ func (p *tab) shoot(scheme, name string) {
 	require.NoError(p.t, os.WriteFile(filepath.Join(*shotsFlag, name), picture, 0o644))
 }
 
-// prefers sets what the user's system says of a media feature.
-func (p *tab) prefers(feature, value string) {
+// prefers sets what the user's system says of media features: a feature, its value, and so on.
+func (p *tab) prefers(features ...string) {
 	p.t.Helper()
-	_, err := chromedp.Call(p.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-		Features: []*emulation.MediaFeature{{Name: feature, Value: value}},
-	})
+	var params emulation.SetEmulatedMediaParams
+	for pair := range slices.Chunk(features, 2) {
+		params.Features = append(params.Features, &emulation.MediaFeature{Name: pair[0], Value: pair[1]})
+	}
+	_, err := chromedp.Call(p.ctx, emulation.SetEmulatedMedia, params)
 	require.NoError(p.t, err)
 }
