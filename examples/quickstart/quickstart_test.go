@@ -115,7 +115,7 @@ func here(t *testing.T, gateway, admin, model int) string {
 	}{
 		{"address: 0.0.0.0, port_value: 10000", "address: 127.0.0.1, port_value: " + strconv.Itoa(gateway), 1},
 		{"address: 127.0.0.1, port_value: 9901", "address: 127.0.0.1, port_value: " + strconv.Itoa(admin), 2}, // itself, and the cluster that leads to it
-		{"address: 127.0.0.1, port_value: 10001", "address: 127.0.0.1, port_value: 0", 1},
+		{"address: 0.0.0.0, port_value: 10001", "address: 127.0.0.1, port_value: 0", 1},
 		{"address: model, port_value: 8080", "address: 127.0.0.1, port_value: " + strconv.Itoa(model), 2}, // for gRPC, too,
 		{"filename: /etc/envoy/headgate.wasm", "filename: " + wasm, 4},                                    // a filter for requests, two for tries, one for the admin page
 	} {
