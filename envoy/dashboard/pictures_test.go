@@ -30,9 +30,9 @@ type pagePicture struct {
 }
 
 var (
-	floodPicture = pagePicture{"page", `^Full: model gpt-4o — batch-jobs runs 5 of 12; 16 wait, the oldest for \d\.\d s\.$`,
+	floodPicture = pagePicture{"page", `^Full: model gpt-4o — batch-jobs runs 5 of 12; 16 wait, the oldest for \d(\.\d)? s; batch-jobs has its share of the queue, its next is refused\.$`,
 		`^batch-jobs\s+5 run, 16 wait\s+chat\s+4 run\s+search\s+3 run$`, `[data-pool="model"]`}
-	breakerPicture = pagePicture{"page-breaker", `^Provider: model o3 — breaker open, next try in [2-8]\d s\.$`,
+	breakerPicture = pagePicture{"page-breaker", `^Provider: model o3 — breaker open, next try in [2-8]\d s`,
 		`^batch-jobs\s+[56] run, 16 wait\s+chat\s+[34] run\s+search\s+[23] run$`, `[data-pool="model"] .lanes`}
 )
 
