@@ -119,7 +119,7 @@ func placesScopes() []scope {
 		}},
 		{name: "1 slot, 2 keys, crash", states: 1700, start: func() system { return newPlaces(1, 1, 0, use(0, "a"), use(0, "b"), use(1, "a")) }},
 		{name: "1 slot, 2 keys, false death", states: 22234, start: func() system { return newPlaces(1, 0, 1, use(0, "a"), use(1, "b"), use(1, "a")) }},
-		{name: "2 slots, 3 keys, 3 workers, crash", states: 3079238, start: func() system {
+		{name: "2 slots, 3 keys, 3 workers, crash", states: 2752925, start: func() system {
 			return newPlaces(2, 1, 0, use(0, "a"), use(1, "b"), use(2, "c"), use(2, "a"))
 		}, big: true},
 	}
