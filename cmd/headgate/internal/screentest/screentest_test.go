@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -27,11 +28,7 @@ func ran(t *testing.T, script string) *Terminal {
 
 func requireText(t *testing.T, terminal *Terminal, want string) {
 	t.Helper()
-	deadline := time.Now().Add(within)
-	for terminal.Text() != want && time.Now().Before(deadline) {
-		time.Sleep(time.Millisecond)
-	}
-	require.Equal(t, want, terminal.Text())
+	require.EventuallyWithT(t, func(c *assert.CollectT) { require.Equal(c, want, terminal.Text()) }, within, time.Millisecond)
 }
 
 func TestAScreenIsWhatAPersonSees(t *testing.T) {
