@@ -300,3 +300,22 @@ func TestAfterALostTurnATickStoresAllInOneSwap(t *testing.T) {
 	g.host.Drain()
 	g.requireRunning(next[2], "the third")
 }
+
+// A release that is left to the tick together with an acquire is stored also if that acquire's wait ends with this tick.
+func TestALateReleaseIsStoredThoughTheAcquireBesideItExpires(t *testing.T) {
+	g := start(t, 1, config(pool("model", 1, "queue", 9, "max_wait", "5s")))
+	a := g.sendModel(0, "m")
+	lost := 0
+	g.host.OnHostCall(func(c *wasmtest.HostCall) {
+		if c.Name() == "proxy_set_shared_data" && strings.Contains(c.Text(0), "/model/") && lost < enough {
+			lost++
+			c.Fail(wasmtest.StatusCasMismatch)
+		}
+	})
+	a.Respond(200, "ok")
+	late := g.send(0, "x-model", "m", "x-request-timeout-ms", "1")
+	g.requireWaiting(late, "a request beside a release that is not stored")
+	g.host.Run(ms)
+	require.NotNil(t, late.LocalReply(), "its deadline is over")
+	require.Zero(t, g.gauge("model.inflight"), "the release is stored all the same")
+}
